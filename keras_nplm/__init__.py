@@ -18,6 +18,10 @@ and their options, in `training.network`; a method of n-gram models, in `trainin
 served graph of a model, in `serving.graph_model`. Afterwards run `ruff check`, `ruff format`,
 `mypy`, and the README's tests; `.ci/run` runs all that must hold.
 
+Questions of those who carry on: `models` says what an id out of range does; `training`, what an
+interruption leaves; `models.ngrams` and `models.networks` walk from counts and from ids to P.
+`tests/serving/test_text.py` holds that served text is read as Python reads it.
+
 To know the network in an hour, read in this order: README.md, models/networks/nplm.py,
 layers/context.py, layers/hidden.py, layers/heads/linear.py, layers/scores.py,
 models/networks/context_network.py, layers/objectives/likelihood.py, models/evaluation.py.
@@ -69,7 +73,6 @@ _PUBLIC = {
     "keras_nplm.models.evaluation": ["evaluate"],
     "keras_nplm.models.mixture": ["Mixture", "Uniform", "fit_mixture"],
     "keras_nplm.models.ngrams": [
-        "ContextFrequencies",
         "FrequencyBins",
         "class_based",
         "count_ngrams",

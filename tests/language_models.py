@@ -30,7 +30,6 @@ from keras_nplm import (
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
 from keras_nplm.models.networks.self_normalised import SelfNormalised
 from keras_nplm.models.ngrams import (
-    ContextFrequencies,
     FrequencyBins,
     class_based,
     count_ngrams,
@@ -108,7 +107,7 @@ def _reread_arpa(boundary):
 def _build_mixture(boundary, binned=False):
     names = ["nplm", "kneser-ney", "n-gram cache", "uniform"]
     counts = count_ngrams(make_text(1, boundary), V, 3, boundary)
-    bins = FrequencyBins(ContextFrequencies.from_counts(counts)) if binned else None
+    bins = FrequencyBins.from_counts(counts) if binned else None
     weights = np.random.default_rng(0).dirichlet([1] * 4, bins.number if binned else 1)
     return Mixture([build(name, boundary) for name in names], weights, bins)
 

@@ -2,11 +2,18 @@
 
 `text_cases.json` has texts with their `tokens` by tokenizer, `odd` characters that stand in
 `patterns`, and `invalid` UTF-8 in hexadecimal. A new case is added there by hand.
+
+`text_answers.json` has texts by tokenizer and boundary, with what a bigram model of `LINES` says of
+each: the `ids` of its end, its `score`, the `next` words, the words that `complete` it, and the
+`whole` text that continues it. A new case is a text with the answer {}:
+`KERAS_NPLM_RECORD=1 pytest tests/language_model/test_text_answers.py` writes all answers.
 """
 
 import functools
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +24,8 @@ from keras_nplm.io.files import read_json
 from tests.tokenizers import build_model, build_vocabulary
 
 CASES = read_json(Path(__file__).with_name("text_cases.json"))
+ANSWERS_FILE = Path(__file__).with_name("text_answers.json")
+ANSWERS: dict[str, dict[str, dict[str, Any]]] = read_json(ANSWERS_FILE)
 TOKENS: dict[str, dict[str, list[str]]] = CASES["tokens"]
 PROMPTS = [*TOKENS]
 ODD = [*map(chr, range(0x21)), *map(chr, range(0x7F, 0xA1)), *CASES["odd"]]
@@ -70,3 +79,12 @@ def check_words(
     every = dict(expected)
     of_python = {word: every.get(word) for word in found}
     assert found == pytest.approx(of_python, rel=1e-3, abs=1e-12), repr(text)
+
+
+def write_answers(answers: dict[str, dict[str, dict[str, Any]]]) -> None:
+    """Write `text_answers.json`, a line for each text."""
+    models = []
+    for name, of_model in answers.items():
+        lines = [f"  {json.dumps(text)}: {json.dumps(one)}" for text, one in of_model.items()]
+        models.append(f" {json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n }")
+    ANSWERS_FILE.write_text("{\n" + ",\n".join(models) + "\n}\n", encoding="utf-8")

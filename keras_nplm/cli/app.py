@@ -5,12 +5,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from inspect import BoundArguments
 from typing import Any
 
-from cyclopts import App, Argument, CycloptsError, Parameter
+from cyclopts import App, Argument, CycloptsError, Group, Parameter
 
 from keras_nplm.cli.parameters import (
     ARGUMENTS,
     OPTIONS,
-    SET_GROUP,
+    SET_TITLE,
     Call,
     format_default,
     suggest,
@@ -30,6 +30,8 @@ class Command:
     """module and function"""
     help: str
     """one sentence, the first of the function's docstring"""
+    example: str
+    """its arguments in the example at the end of its help"""
     after_interrupt: str = "."
     """what an interruption adds to its message"""
     has_checkpoint: bool = False
@@ -42,47 +44,111 @@ class Command:
 
 
 _COMMANDS = (
-    Command("train", "training:train", "Train a network and evaluate it.", RESUME, True),
-    Command("size", "training:size", "Count a network's parameters and floating-point operations."),
+    Command(
+        "train",
+        "training:train",
+        "Train a network and evaluate it.",
+        "--train my.txt --output runs/mine",
+        RESUME,
+        has_checkpoint=True,
+    ),
+    Command(
+        "size",
+        "training:size",
+        "Count a network's parameters and floating-point operations.",
+        "--config bengio2003 --vocabulary-size 16383",
+    ),
     Command(
         "prepare",
         "preparing:prepare",
         "Count and encode a text for several models.",
+        "--train my.txt --output runs/text",
         RESUME,
     ),
-    Command("ngram", "estimating:ngram", "Estimate an n-gram model and evaluate it.", RESUME),
-    Command("mix", "estimating:mix", "Mix models, with weights fitted on the validation split."),
-    Command("adapt", "adapting:adapt", "Adapt a network to a text by fine-tuning."),
+    Command(
+        "ngram",
+        "estimating:ngram",
+        "Estimate an n-gram model and evaluate it.",
+        "--train my.txt --output runs/ngrams",
+        RESUME,
+    ),
+    Command(
+        "mix",
+        "estimating:mix",
+        "Mix models, with weights fitted on the validation split.",
+        "runs/mine runs/ngrams --uniform --output runs/mixed",
+    ),
+    Command(
+        "adapt",
+        "adapting:adapt",
+        "Adapt a network to a text by fine-tuning.",
+        "runs/mine --text letters.txt --output runs/adapted",
+    ),
     Command(
         "add-words",
         "adapting:add_words",
         "Add out-of-vocabulary words to a network from a text that has them, without training.",
+        "runs/network --text letters.txt --output runs/more",
     ),
     Command(
-        "evaluate", "evaluating:evaluate", "Compute the exact perplexity of a split or a text."
+        "evaluate",
+        "evaluating:evaluate",
+        "Compute the exact perplexity of a split or a text.",
+        "runs/mine runs/ngrams --text letters.txt",
     ),
-    Command("score", "evaluating:score", "Compute log-probabilities of sentences, in nats."),
-    Command("complete", "completing:complete", "Print the most probable next words of a context."),
     Command(
-        "generate", "completing:generate", "Generate text: sample word after word from the model."
+        "score",
+        "evaluating:score",
+        "Compute log-probabilities of sentences, in nats.",
+        "runs/mine letters.txt --tokens",
     ),
-    Command("rescore", "rescoring:rescore", "Rescore and re-rank the N-best lists of a decoder."),
+    Command(
+        "complete",
+        "completing:complete",
+        "Print the most probable next words of a context.",
+        'runs/mine "The value of the"',
+    ),
+    Command(
+        "generate",
+        "completing:generate",
+        "Generate text: sample word after word from the model.",
+        'runs/mine --prompt "The value" --num-words 10',
+    ),
+    Command(
+        "rescore",
+        "rescoring:rescore",
+        "Rescore and re-rank the N-best lists of a decoder.",
+        "runs/mine nbest.txt --output best.txt",
+    ),
     Command(
         "nearest",
         "word_vectors:nearest",
         "Print the nearest neighbours of words by cosine similarity.",
+        "runs/mine value object --top-k 3",
     ),
-    Command("analogy", "word_vectors:analogy", "Print the words that are to C as B is to A."),
+    Command(
+        "analogy",
+        "word_vectors:analogy",
+        "Print the words that are to C as B is to A.",
+        "runs/mine value values object",
+    ),
     Command(
         "map",
         "word_vectors:draw_map",
         "Draw a t-SNE map of word vectors: similar words lie close together.",
+        "runs/mine words.svg --num-words 100",
     ),
-    Command("export", "exporting:export", "Write a model for other programs."),
+    Command(
+        "export",
+        "exporting:export",
+        "Write a model for other programs.",
+        "runs/mine served/mine",
+    ),
     Command(
         "paper",
         "experiments:paper",
         "Train the models of the paper's Table 1 on Brown, and report them.",
+        "--rows trigram kneser-ney-5 --output runs/paper",
         RESUME,
     ),
 )
@@ -104,11 +170,9 @@ _DESCRIPTION = (
     "Neural probabilistic language models (Bengio et al. 2003), n-gram models and their mixtures. "
     "Texts, models and outputs may be gs:// and s3:// paths; one file may be -, standard input."
 )
-_COMMON_OPTIONS = """\
-Of every command:
-  --json               print the result as one JSON object
-  --help, --help-all   show the usual options, show all options
-  --set NAME=VALUE …   set options that only --help-all shows
+_EPILOGUE = """\
+--json prints the result as JSON. --help-all shows all options, also of --set.
+Example: {name} {command.name} {command.example}
 """
 _OPTIONS_WITHOUT_COMMAND = f"""\
 {NAME} COMMAND --help  show the options of a command
@@ -143,7 +207,7 @@ def build_app() -> App:
             f"keras_nplm.cli.{command.path}",
             name=command.name,
             help=command.help,
-            help_epilogue=_COMMON_OPTIONS,
+            help_epilogue=_EPILOGUE.format(name=NAME, command=command),
             sort_key=position,
             default_parameter=_DEFAULTS,
         )
@@ -178,8 +242,15 @@ def select_set_options(arguments: Iterable[Argument]) -> dict[str, Argument]:
     return {
         argument.name.removeprefix("--").replace("-", "_"): argument
         for argument in arguments
-        if argument.parameter.group == (SET_GROUP,)
+        if find_title(argument).startswith(SET_TITLE)
     }
+
+
+def find_title(argument: Argument) -> str:
+    """Return the title of the group of an argument."""
+    group = argument.parameter.group
+    first = group[0] if isinstance(group, tuple) and group else OPTIONS
+    return first.name if isinstance(first, Group) else first
 
 
 def _mark_words(app: App, words: Sequence[str]) -> list[str]:

@@ -2,23 +2,18 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from keras_nplm.cli.corpus import GROUP
 from keras_nplm.cli.parameters import Given, flatten
 from keras_nplm.training.configurations import CONFIGURATIONS, SMALL, NamedConfiguration
 from keras_nplm.training.options import TextOptions
 
-_GROUP = Group.create_ordered(
-    "named configurations",
-    help="\n".join(f"{named.name}: {named.description}" for named in CONFIGURATIONS.values()),
-)
 _CONFIG = Parameter(
-    help="named configuration; other flags override its options",
-    group=_GROUP,
+    help="named configuration: bengio2003, modern-small, …; see --help-all",
     metavar="NAME",
     choices=tuple(CONFIGURATIONS),
-    show_choices=False,  # the help of the group has each with its description
+    show_choices=False,
     show_default=SMALL,
 )
 ConfigName = Annotated[str | None, _CONFIG]

@@ -40,7 +40,12 @@ Share = tuple[float, tuple[str, ...]]  # of a text in each epoch, and its files
 if TYPE_CHECKING:
     CorpusFlags = Given
 else:
-    CorpusFlags = flatten({CorpusOptions: GROUP}, ["normalise"], {"tokenizer": _TOKENIZERS})
+    CorpusFlags = flatten(
+        {CorpusOptions: GROUP},
+        ["normalise"],
+        {"tokenizer": _TOKENIZERS},
+        usual=("corpus", "token", "tokenizer"),
+    )
 
 
 def _read_shares(hint: object, tokens: Sequence[Token]) -> tuple[Share, ...]:
@@ -95,6 +100,7 @@ WordFile = Annotated[
         metavar="FILE",
         converter=read_path,
         group=GROUP,
+        show=False,
         show_default="the words of the text",
     ),
 ]
@@ -125,7 +131,7 @@ class Texts:
     shuffle: Annotated[Switch, Parameter(show=False)] = False
     """split the lines of --train at random, not in their order; equal lines stay in one split"""
 
-    all: Switch = False
+    all: Annotated[Switch, Parameter(show=False)] = False
     """train on every line, as lmplz does, without validation and test; train then needs --epochs,
     and saves the network alone"""
 
@@ -136,7 +142,7 @@ class Texts:
     """normalisation of tokens before words are counted: lower case, one symbol for numbers,
     lemmas"""
 
-    field: Field = None
+    field: Annotated[Field, Parameter(show=False)] = None
 
     data_dir: DataDirectory = None
 

@@ -1,13 +1,15 @@
 """The help of commands: cyclopts' own. `--help-all` adds the options that it hides."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from cyclopts import App, Argument, ArgumentCollection, Group, Parameter
-from cyclopts.help import DefaultFormatter, HelpPanel, create_parameter_help_panel
+from cyclopts.help import DefaultFormatter, HelpEntry, HelpPanel, create_parameter_help_panel
 
-from keras_nplm.cli.app import build_app, select_set_options
+from keras_nplm.cli.app import build_app, find_title, select_set_options
+from keras_nplm.cli.parameters import SET_TITLE
+from keras_nplm.training.configurations import CONFIGURATIONS
 
 _FORMAT: Literal["plaintext"] = "plaintext"  # backticks and <unk> stay as they are
 
@@ -36,27 +38,35 @@ def print_help(name: str = "", *, is_whole: bool = False) -> None:
     app.help_print([name])
     if is_whole:
         arguments = command.assemble_argument_collection(parse_docstring=True)
-        hidden = [
-            argument
-            for argument in arguments
-            if argument.parse and argument.parameter.show is False
-        ]
-        advanced = select_set_options(hidden)
-        _print_options(app, "rare options", [x for x in hidden if x not in advanced.values()])
-        _print_options(app, "options of --set", [*advanced.values()], [*advanced])
+        if any(argument.name == "--config" for argument in arguments):
+            _print_configurations(app)
+        _print_hidden_options(app, arguments)
 
 
-def _print_options(
-    app: App, title: str, arguments: Sequence[Argument], names: Sequence[str] = ()
-) -> None:
-    """Print hidden options as cyclopts prints others; those of `--set` by their own names."""
+def _print_configurations(app: App) -> None:
+    entries = [
+        HelpEntry(positive_names=(named.name,), description=named.description)
+        for named in CONFIGURATIONS.values()
+    ]
+    panel = HelpPanel(title="named configurations", entries=entries, format="parameter")
+    DefaultFormatter()(app.console, app.console.options, panel)
+
+
+def _print_hidden_options(app: App, arguments: Iterable[Argument]) -> None:
+    """Print hidden options by group, those of `--set` by their own names."""
+    hidden: dict[str, list[Argument]] = {}
     for argument in arguments:
-        argument.parameter = Parameter.combine(argument.parameter, Parameter(show=True))
-    panel = create_parameter_help_panel(Group(title), ArgumentCollection(arguments), _FORMAT)
-    for position, name in enumerate(names):
-        entry = panel.entries[position]
-        value = entry.metavar or "yes|no"
-        panel.entries[position] = entry.copy(
-            positive_names=(f"{name}={value}",), negative_names=(), metavar=None
-        )
-    _Formatter()(app.console, app.console.options, panel)
+        if argument.parse and argument.parameter.show is False:
+            hidden.setdefault(find_title(argument), []).append(argument)
+    for title in sorted(hidden, key=lambda title: title.startswith(SET_TITLE)):
+        group = hidden[title]
+        for argument in group:
+            argument.parameter = Parameter.combine(argument.parameter, Parameter(show=True))
+        panel = create_parameter_help_panel(Group(title), ArgumentCollection(group), _FORMAT)
+        for position, name in enumerate(select_set_options(group)):
+            entry = panel.entries[position]
+            value = entry.metavar or "yes|no"
+            panel.entries[position] = entry.copy(
+                positive_names=(f"{name}={value}",), negative_names=(), metavar=None
+            )
+        _Formatter()(app.console, app.console.options, panel)

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import difflib
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ from cyclopts import Group, Parameter, Token
 
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.fields import FieldFacts
-from keras_nplm.io.parts import describe_options, list_kinds
+from keras_nplm.io.parts import describe_options
 from keras_nplm.io.paths import STANDARD_INPUT, is_remote
 
 _METAVARS = {int: "N", float: "X", str: "NAME", tuple: "N,…"}
@@ -25,7 +25,7 @@ NONE_GIVEN: Given = {}
 # The help shows groups in the order in which they are made
 ARGUMENTS = Group.create_ordered("arguments")
 OPTIONS = Group.create_ordered("options")
-SET_GROUP = Group.create_ordered("options of --set")
+SET_TITLE = "--set: "  # begins the titles of groups of options without a flag
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +139,7 @@ def flatten(
     groups: Mapping[type, Group],
     without: Sequence[str] = (),
     helps: Mapping[str, str] = MappingProxyType({}),
+    usual: Collection[str] | None = None,
     **shown: str,
 ) -> Any:
     """Return the annotation of a parameter that holds all options of some dataclasses as flags.
@@ -149,6 +150,7 @@ def flatten(
         groups: the group in the help for the options of each dataclass.
         without: names of options that have no flag.
         helps: texts of options, if they are not those of the dataclass.
+        usual: names of the options that `--help` shows; None: of all that have a flag.
         shown: defaults to print, if they are not those of the dataclass.
     """
     annotations: dict[str, Any] = {}
@@ -157,9 +159,11 @@ def flatten(
             if name not in without:
                 described = dataclasses.replace(facts, help=helps.get(name, facts.help))
                 if facts.homes and facts.advanced:
-                    text = f"{list_kinds(facts.homes)}: {described.help}"
+                    kinds = ", ".join(part.kind for part in facts.homes)
+                    text = f"{kinds}: {described.help}"
                     described = dataclasses.replace(described, help=text)
-                parameter = make_parameter(described, group, shown.get(name))
+                is_usual = usual is None or name in usual
+                parameter = make_parameter(described, group, shown.get(name), show=is_usual)
                 annotations[name] = Annotated[_get_hint(facts), parameter]
     given = typing.TypedDict("Given", annotations, total=False)  # type: ignore[misc]
     return Annotated[given, Parameter(name="*")]
@@ -169,13 +173,15 @@ def make_parameter(
     facts: FieldFacts,
     group: Group = OPTIONS,
     shown: str | None = None,
+    show: bool = True,
 ) -> Parameter:
     """Return the flag of an option that is described elsewhere."""
     settings: dict[str, Any] = dict(
         help=facts.help,
-        show=not facts.advanced,
+        show=show and not facts.advanced,
+        show_choices=facts.choice is None,  # the help of a choice names each part
         show_default=shown or format_default(facts.default),
-        group=SET_GROUP if facts.advanced else group,
+        group=Group(SET_TITLE + _find_title(facts, group)) if facts.advanced else group,
         metavar=_METAVARS.get(facts.type),
     )
     if facts.type in (bool, str):
@@ -186,6 +192,14 @@ def make_parameter(
     if facts.range:
         settings["help"] += f" ({facts.range})"
     return Parameter(converter=Reader(facts), **settings)
+
+
+def _find_title(facts: FieldFacts, group: Group) -> str:
+    """Return the choice to whose parts an option belongs, or else the name of its group."""
+    for part in (facts.choice, *facts.homes):
+        if part is not None:
+            return part.choice
+    return group.name
 
 
 def _get_hint(facts: FieldFacts) -> Any:

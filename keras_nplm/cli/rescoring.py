@@ -26,7 +26,6 @@ from keras_nplm.rescoring.formats import FEATURE_NAME, parse_number
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
-    from keras_nplm.rescoring.lists import NBestFile
 
 Format = Literal["moses", "kaldi", "tsv"]
 _BY_FIRST_LINE = "by the first line, tsv by the file's name"
@@ -123,7 +122,6 @@ def rescore(
             is_new = os.path.realpath(path) != os.path.realpath(nbest)
             check_argument("--output", is_new, "a different file than NBEST", output, fix)
         lists = NBestFile(nbest, format, {key: str(fetch(file)) for key, file in files.items()})
-        _note_header(lists)
         losses = None
         if texts := tune or references:
             losses = WordErrors(read_references(texts, lists.format))
@@ -151,18 +149,6 @@ def rescore(
         result["words_without_list"] = sum(words)
     result["output"] = output
     return result
-
-
-def _note_header(lists: "NBestFile") -> None:
-    """Say which columns are read, if only the absence of numbers makes the first line a header."""
-    if not lists.format.guessed_columns:
-        return
-    name, hypothesis, *features = lists.format.guessed_columns
-    print(
-        f"The first line of {lists.path.name} is a header, as it has no scores: id {name}, "
-        f"hypothesis {hypothesis}, features {', '.join(features)}.",
-        file=sys.stderr,
-    )
 
 
 def _warn_of_few_lists(lists: int, weights: int) -> None:
@@ -200,7 +186,7 @@ def _change_tokenizer(language_model: "LanguageModel", tokenizer: str) -> "Langu
     wanted = f"left out if the model's tokens are not words ({given.kind})"
     check_argument("--tokenizer", given.tokens_are_words, wanted, tokenizer, "leave it out.")
     changed = get_tokenizer(tokenizer).with_steps(given.steps)
-    codec = language_model.codec.with_tokenizer(changed)
+    codec = language_model.codec.replace(tokenizer=changed)
     return type(language_model).of(language_model.model, codec)
 
 

@@ -43,6 +43,13 @@ from keras_nplm.training.options import (
 )
 
 _NETWORK = Group.create_ordered("network")
+_TRAINING = Group.create_ordered("training")
+# what people change first
+_USUAL = (
+    "min_count",
+    *("order", "embedding_dim", "hidden_units", "objective", "interpolated"),
+    *("epochs", "seed"),
+)
 # on the numbers of parameters and operations
 _WITHOUT_EFFECT = (
     "activation",
@@ -64,11 +71,11 @@ else:
     _GROUPS = {
         TextOptions: GROUP,
         Network: _NETWORK,
-        Training: Group.create_ordered("optimiser, batches and epochs"),
+        Training: _TRAINING,
     }
-    OptionFlags = flatten(_GROUPS, **dict.fromkeys(CHOSEN_OPTIONS, "auto"))
-    NetworkFlags = flatten({Network: _NETWORK}, without=_WITHOUT_EFFECT)
-    RunFlags = flatten({RunOptions: Group.create_ordered("time, devices and workers")})
+    OptionFlags = flatten(_GROUPS, usual=_USUAL, **dict.fromkeys(CHOSEN_OPTIONS, "auto"))
+    NetworkFlags = flatten({Network: _NETWORK}, without=_WITHOUT_EFFECT, usual=_USUAL)
+    RunFlags = flatten({RunOptions: _TRAINING})
 
 _STATISTICS = describe_fields(TextStatistics)
 _TOKEN = describe_fields(CorpusOptions)["token"]

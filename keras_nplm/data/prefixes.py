@@ -6,7 +6,6 @@ import bisect
 import functools
 import re
 from collections.abc import Iterable, Sequence
-from typing import AnyStr, Generic
 
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.clean_text import clean_text
@@ -41,20 +40,19 @@ def use_case(typed: str, word: str) -> str:
     return typed + (upper(rest) if is_upper(typed) else rest)
 
 
-class PrefixIndex(Generic[AnyStr]):
-    """Sorted words, as text or as bytes: the words with a prefix are a range of them.
+class PrefixIndex:
+    """Words sorted by their text: those with a prefix are a range of them.
 
-    Ids begin with `first`, or are `ids`. A prefix has at most `longest` characters: 256, or those
-    of the longest word. A longer one has no words.
+    The index has the words `ids`. A prefix has at most `longest` characters: 256, or those of the
+    longest word. A longer one has no words.
     """
 
-    def __init__(self, words: Sequence[AnyStr], first: int, ids: Iterable[int] | None = None):
-        self.words: Sequence[AnyStr] = words
-        listed = range(first, len(words)) if ids is None else ids
-        self.ids = sorted(listed, key=words.__getitem__)
+    def __init__(self, words: Sequence[str], ids: Iterable[int]):
+        self.words = words
+        self.ids = sorted(ids, key=words.__getitem__)
         self.longest = min(max((len(words[i]) for i in self.ids), default=0), LONGEST_PREFIX)
 
-    def find(self, prefix: AnyStr) -> list[int]:
+    def find(self, prefix: str) -> list[int]:
         """Return the ids of the words with a prefix, in the order of the words."""
         if len(prefix) > self.longest:
             return []
@@ -64,17 +62,11 @@ class PrefixIndex(Generic[AnyStr]):
         )
         return self.ids[start:stop]
 
-    def find_equal(self, word: AnyStr) -> list[int]:
-        start = bisect.bisect_left(self.ids, word, key=self.words.__getitem__)
-        return self.ids[
-            start : bisect.bisect_right(self.ids, word, start, key=self.words.__getitem__)
-        ]
-
-    def list_ranges(self) -> dict[AnyStr, tuple[int, int]]:
+    def list_ranges(self) -> dict[str, tuple[int, int]]:
         """Return each prefix of any word with its range of the sorted words: (first, after the
         last).
         """
-        ranges: dict[AnyStr, tuple[int, int]] = {}
+        ranges: dict[str, tuple[int, int]] = {}
         for place, i in enumerate(self.ids):
             for length in range(min(len(self.words[i]), self.longest) + 1):
                 prefix = self.words[i][:length]
@@ -82,7 +74,7 @@ class PrefixIndex(Generic[AnyStr]):
         return ranges
 
 
-class WordIndex(PrefixIndex[str]):
+class WordIndex(PrefixIndex):
     """The words of a vocabulary by their prefix, in the same case of letters or in any."""
 
     def find_other_case(self, prefix: str) -> list[int]:
@@ -91,7 +83,7 @@ class WordIndex(PrefixIndex[str]):
         return sorted({*self.find(lowered), *self.lowered.find(lowered)})
 
     @functools.cached_property
-    def lowered(self) -> PrefixIndex[str]:
+    def lowered(self) -> PrefixIndex:
         """The words with capital letters alone, in lower case."""
         words = [*map(lower, self.words)]
-        return PrefixIndex(words, 0, [i for i in self.ids if words[i] != self.words[i]])
+        return PrefixIndex(words, [i for i in self.ids if words[i] != self.words[i]])

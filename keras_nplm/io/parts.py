@@ -22,7 +22,7 @@ registers a part.
 import dataclasses
 import difflib
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from keras_nplm.io.errors import InputError
@@ -74,14 +74,6 @@ class Part:
 def name_part(part: type[Part]) -> str:
     """Return how errors and help name a part."""
     return f"`{part.choice}` {part.kind}"
-
-
-def list_kinds(parts: Sequence[type[Part]]) -> str:
-    """Return parts by their choices, as in `objective sampled, nce`."""
-    kinds: dict[str, list[str]] = {}
-    for part in parts:
-        kinds.setdefault(part.choice, []).append(part.kind)
-    return "; ".join(f"{choice} {', '.join(found)}" for choice, found in kinds.items())
 
 
 def _say(value: object) -> object:

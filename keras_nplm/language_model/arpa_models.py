@@ -124,15 +124,13 @@ def read_arpa_model(
         )
     _print_differences(path, read)
     chosen = add_steps(tokenizer or find_word_tokenizer(read.vocabulary), normalise)
-    opened = LanguageModel(model, read.vocabulary, chosen, boundary)
-    opened.spelling = spelling
     if spelling is None and chosen.has_unknown:
         # of the words of the file by frequency: it holds no out-of-vocabulary words
         first = len(SPECIALS)
         by_frequency = first + np.argsort(-model.unigrams[first:], kind="stable")
         words = Vocabulary(read.vocabulary.decode(by_frequency))
-        opened.spelling = SpellingModel.from_vocabulary(words)
-    return opened
+        spelling = SpellingModel.from_vocabulary(words)
+    return LanguageModel(model, read.vocabulary, chosen, boundary, spelling)
 
 
 def find_word_tokenizer(vocabulary: Vocabulary) -> str:

@@ -1,6 +1,7 @@
 """TextCodec: text to token ids and back, and what a prompt ends with."""
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -73,11 +74,12 @@ class TextCodec:
             for word in vocabulary.words:
                 unknown.pop(word, None)
             spelling = SpellingModel.from_vocabulary(vocabulary, [unknown])
-        return TextCodec(vocabulary, self.tokenizer, self.boundary, spelling)
+        return self.replace(vocabulary=vocabulary, spelling=spelling)
 
-    def with_tokenizer(self, tokenizer: Tokenizer) -> "TextCodec":
-        """Return a codec that splits text in another way."""
-        return TextCodec(self.vocabulary, tokenizer, self.boundary, self.spelling)
+    def replace(self, **changes: Any) -> "TextCodec":
+        """Return a codec with another vocabulary, tokenizer, boundary or spelling model."""
+        names = ("vocabulary", "tokenizer", "boundary", "spelling")
+        return TextCodec(**{name: getattr(self, name) for name in names} | changes)
 
     @property
     def predicts_end(self) -> bool:
@@ -99,7 +101,7 @@ class TextCodec:
         """
         if self.tokenizer.tokens_are_words:
             words = [*map(clean_text, self.vocabulary.words)]
-            return WordIndex(words, len(SPECIALS))
+            return WordIndex(words, range(len(SPECIALS), len(words)))
         return WordPieces(self.vocabulary, self.tokenizer)
 
     def first_context(self, order: int) -> np.ndarray:

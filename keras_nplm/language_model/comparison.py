@@ -95,8 +95,9 @@ def compare(
         model = open_model(path, arpa_tokenizer=arpa_tokenizer)
         words = frozenset(model.vocabulary.words)
         is_spelled_alone = has_directory and is_arpa_file(path) and words not in spellings
-        if is_arpa_file(path):
-            model.spelling = spellings.get(words, model.spelling)
+        if is_arpa_file(path) and words in spellings:
+            codec = model.codec.replace(spelling=spellings[words])
+            model = LanguageModel.of(model.model, codec)
         elif model.spelling is not None:
             spellings.setdefault(words, model.spelling)
         if dynamic:

@@ -4,7 +4,7 @@ a beam search.
 
 import numpy as np
 
-from keras_nplm.data.ids import EOS, EOS_ID, SPECIALS
+from keras_nplm.data.ids import EOS, EOS_ID
 from keras_nplm.data.prefixes import split_unfinished_word, use_case
 from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.normalisation import lower
@@ -129,6 +129,7 @@ def complete_words(
     if len(prefix) > LONGEST_PREFIX:
         return []
     wanted = prefix.encode("utf-8", "replace")
+    fits = pieces.find_fitting(wanted)
     number, beam = choose_beam(top_k, len(pieces.texts))
     # [1, |V|]
     scores = np.where(pieces.begins[begin], model.next_log_probs(context_ids[None]), -np.inf)
@@ -137,10 +138,8 @@ def complete_words(
     texts = [b""]
     contexts = context_ids[None]
     for _ in range(len(wanted) + MOST_PIECES):
-        scores[:, : len(SPECIALS)] = -np.inf
-        for row, text in enumerate(texts):
-            if len(text) < len(wanted):
-                scores[row, ~pieces.find_compatible(wanted[len(text) :])] = -np.inf
+        read = np.minimum([*map(len, texts)], len(wanted))
+        scores[~fits[read]] = -np.inf
         best = _find_best(scores.ravel(), beam)
         if not len(best):
             break

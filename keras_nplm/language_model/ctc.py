@@ -33,8 +33,6 @@ class CtcLanguageModel:
             without ln 10, the score of a partial word with which no word begins.
         score_boundary: whether a text begins after `<s>` and ends in `</s>`. False: its first state
             is no context.
-        self_normalised: whether the logits of a network are log-probabilities; see
-            `LanguageModel.load`.
 
     Example:
 
@@ -52,11 +50,10 @@ class CtcLanguageModel:
     alpha: float = 0.5
     beta: float = 1.5
     unk_score_offset: float = -10.0
-    self_normalised: bool = False
     score_boundary: bool = True
 
     def __post_init__(self) -> None:
-        self._scorer = self.language_model.scorer(self.self_normalised)
+        self._scorer = self.language_model.scorer()
 
     @property
     def order(self) -> int:
@@ -71,13 +68,9 @@ class CtcLanguageModel:
         score_boundary: bool | None = None,
     ) -> None:
         """Set parameters; None leaves one as it is."""
-        given: dict[str, float | None] = {
-            "alpha": alpha,
-            "beta": beta,
-            "unk_score_offset": unk_score_offset,
-            "score_boundary": score_boundary,
-        }
-        for name, value in given.items():
+        given = (alpha, beta, unk_score_offset, score_boundary)
+        names = ("alpha", "beta", "unk_score_offset", "score_boundary")
+        for name, value in zip(names, given, strict=True):
             if value is not None:
                 setattr(self, name, value)
 

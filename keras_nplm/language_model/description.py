@@ -15,6 +15,7 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.evaluation import format_perplexity
 from keras_nplm.models.mixture import Mixture
+from keras_nplm.models.ngrams import NgramModel
 
 # descriptions of known texts, by their name in config.json
 _CORPORA = {
@@ -65,14 +66,19 @@ def describe(
     metrics = metrics or {}
     whole = language_model.model
     model = whole if part is None else part
+    content = type(model).__name__.lower()  # such as "shortlist"
+    if isinstance(model, Network):
+        content = "network"
+    elif isinstance(model, NgramModel):
+        content = "n-grams"
     facts: dict[str, Any] = {
         "created_by": f"keras_nplm {keras_nplm.__version__}",
         "description": f"{model.description} of order {model.order}",
-        "content": "network" if isinstance(model, Network) else "n-grams",
+        "content": content,
         "perplexity": find_perplexities(language_model, model, metrics),
     }
     if isinstance(model, Mixture):
-        facts |= {"content": "mixture", "mixture": _describe_parts(model)}
+        facts["mixture"] = _describe_parts(model)
         facts |= model.compute_figures()
     if model is not whole:
         facts["description"] += ", without the other models of its mixture"

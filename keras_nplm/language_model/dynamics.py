@@ -11,7 +11,6 @@ from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.dynamic import (
     DynamicSettings,
     TunedDynamics,
-    digest_weights,
     make_dynamic,
 )
 from keras_nplm.models.dynamic.collector import Dynamic
@@ -46,16 +45,11 @@ def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:
 
 
 def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None:
-    """Load the settings of dynamic evaluation of a model directory.
-
-    None: they were not tuned, or for other weights.
-    """
+    """Load the settings of dynamic evaluation of a model directory; None: they were not tuned."""
     path = directory / DYNAMICS_FILE
     if not path.exists():
         return None
     content = read_json(path)
-    if content.get("weights") != digest_weights(model):
-        return None
     settings = DynamicSettings(**content.pop("settings"))
     numbers = [len(network.trainable_weights) for network in find_learners(model)]
     arrays = read_arrays(directory / _SQUARES_FILE, [*map(str, range(sum(numbers)))])

@@ -83,7 +83,7 @@ class KenlmModel:
         self.path = os.fsencode(path)
         self._scorer: scorer.Scorer | _ArpaScorer
         if fetch(path).is_dir():
-            self._scorer = TextModel.load(path, as_arrays=True).scorer(self_normalised)
+            self._scorer = TextModel.load(path, self_normalised, as_arrays=True).scorer()
             self._markers = {BOS: np.int32(BOS_ID).tobytes(), EOS: scorer.EOS}
         else:
             check_arpa_file(path)

@@ -34,14 +34,7 @@ from keras_nplm.language_model.generation import generate_text
 from keras_nplm.language_model.options import AdaptationOptions
 from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.scorer import Scorer, convert_to_arrays, self_normalise
-from keras_nplm.language_model.scoring import (
-    ScoringOptions,
-    SentenceScore,
-    TokenScore,
-    iterate_scores,
-    score_sentences,
-    score_tokens,
-)
+from keras_nplm.language_model.scoring import LineScorer, SentenceScore, TokenScore
 from keras_nplm.models.base import (
     NextWordModel,
     check_vocabulary_size,
@@ -68,9 +61,6 @@ if TYPE_CHECKING:
     from keras_nplm.models.networks.context_network import ContextNetwork
 
 
-# what commands write before `save`, which completes the directory
-
-
 class LanguageModel:
     """A language model with its vocabulary and tokenizer: score, complete and generate text.
 
@@ -86,6 +76,7 @@ class LanguageModel:
             predicted. `"text"`: words and `</s>` are predicted, and contexts cross sentence ends up
             to a blank line. `"stream"`: the text is one stream of words without sentence ends.
             Default: the model's boundary, else `"sentence"`.
+        spelling: the spelling model of out-of-vocabulary words, for bits per character.
 
     Example:
 
@@ -106,10 +97,11 @@ class LanguageModel:
         vocabulary: Vocabulary,
         tokenizer: str | Tokenizer,
         boundary: str | None = None,
+        spelling: SpellingModel | None = None,
     ):
         model = wrap_keras_model(model, boundary)
         resolved = resolve_boundary([model], boundary) or "sentence"
-        self._join(model, TextCodec(vocabulary, tokenizer, resolved))
+        self._join(model, TextCodec(vocabulary, tokenizer, resolved, spelling))
 
     @classmethod
     def of(cls, model: NextWordModel, codec: TextCodec) -> "LanguageModel":
@@ -124,12 +116,9 @@ class LanguageModel:
         self.model = model
         self.codec = codec
         self.adaptation: Adaptation | None = None
-        # the model directory whose corpus and dynamics are read when they are first used
+        self._dynamics: TunedDynamics | None = None
+        # the model directory whose corpus is read when it is first used
         self._directory: Path | None = None
-
-    def __getstate__(self) -> dict:
-        """Return the content: `dynamics` are read from their file before."""
-        return {**self.__dict__, "_dynamics": self._dynamics}
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -159,11 +148,6 @@ class LanguageModel:
         """
         return self.codec.spelling
 
-    @spelling.setter
-    def spelling(self, spelling: SpellingModel | None) -> None:
-        # a language model made from this one may share the codec
-        self.codec = TextCodec(self.vocabulary, self.tokenizer, self.boundary, spelling)
-
     def tokenize(self, line: str) -> list[str]:
         """Split a line into the tokens of the model."""
         return self.tokenizer.split(line)
@@ -185,8 +169,8 @@ class LanguageModel:
     ) -> "LanguageModel":
         """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it.
 
-        `corpus` and `dynamics` are read from the directory when they are first used. A directory of
-        `gs://` or `s3://` is downloaded to a cache. `self_normalised` takes the logits of an NPLM
+        `corpus` is read from the directory when it is first used. A directory of `gs://` or `s3://`
+        is downloaded to a cache. `self_normalised` takes the logits of an NPLM
         as log-probabilities, without computing log Z, which is faster; see
         `keras_nplm.models.networks.self_normalised.SelfNormalised`. `as_arrays` reads networks into
         NumPy without Keras, where they have such a form, which starts in a second: for scores,
@@ -206,11 +190,11 @@ class LanguageModel:
         )
         if self_normalised:
             model = self_normalise(model)
-        language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
-        language_model.spelling = load_spelling(directory)
+        spelling = load_spelling(directory)
+        language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"], spelling)
         language_model._directory = Path(directory).absolute()
-        if self_normalised or as_arrays:
-            language_model.dynamics = None
+        if not (self_normalised or as_arrays):
+            language_model._dynamics = load_dynamics(Path(directory), model)
         return language_model
 
     @classmethod
@@ -241,7 +225,6 @@ class LanguageModel:
 
     def _write_files(self, directory: Path) -> None:
         """Write all files, and record them with those that a command has written."""
-        self.replace_model(self.model)  # refuses parts that do not match
         dynamics = self.dynamics
         save_model(directory, self.model)
         self.vocabulary.save(directory / "vocabulary.txt")
@@ -265,10 +248,6 @@ class LanguageModel:
         verify_stages(self._directory, is_wanted=is_of_corpus)
         return EncodedCorpus.load(self._directory / "corpus")
 
-    @functools.cached_property
-    def _dynamics(self) -> TunedDynamics | None:
-        return None if self._directory is None else load_dynamics(self._directory, self.model)
-
     @property
     def dynamics(self) -> TunedDynamics | None:
         """The settings of dynamic evaluation.
@@ -282,14 +261,9 @@ class LanguageModel:
     def dynamics(self, tuned: TunedDynamics | None) -> None:
         self._dynamics = tuned and tuned.assign_to(self.model)
 
-    def replace_model(
-        self, model: NextWordModel, vocabulary: Vocabulary | None = None
-    ) -> "LanguageModel":
-        """Return a language model with other weights, or with more words, which leave the spelling
-        model.
-        """
-        codec = self.codec if vocabulary is None else self.codec.with_vocabulary(vocabulary)
-        return type(self).of(model, codec)
+    def replace_model(self, model: NextWordModel) -> "LanguageModel":
+        """Return a language model of the same text with a different model."""
+        return type(self).of(model, self.codec)
 
     def evaluate(
         self,
@@ -384,8 +358,7 @@ class LanguageModel:
         dynamic: bool | DynamicSettings = False,
         alone: bool = False,
     ) -> Iterator[SentenceScore]:
-        """Iterate over the log-probabilities of sentences; see
-        `keras_nplm.language_model.scoring.score_sentences`.
+        """Iterate over the log-probabilities of sentences; see `SentenceScore`.
 
         A line end at the end of a sentence is no part of it. Elsewhere it is white space, or a
         character of subwords. A blank sentence has 0 tokens and the log-probability 0, as
@@ -398,8 +371,8 @@ class LanguageModel:
         unlike in `evaluate`. With `alone` each is a text of its own, such as a hypothesis of an
         N-best list. Then a blank one has ln P(</s>), too: the hypothesis that nothing was said.
         """
-        scorer, options = self._open_scorer(dynamic, alone, min_log_prob)
-        return iterate_scores(score_sentences, scorer, check_lines(sentences, "sentences"), options)
+        lines = check_lines(sentences, "sentences")
+        return self._open_scorer(dynamic, alone, min_log_prob).score_sentences(lines)
 
     def score_tokens(
         self, sentences: Iterable[str], *, dynamic: bool | DynamicSettings = False
@@ -412,39 +385,35 @@ class LanguageModel:
         >>> [(score.token, score.order, score.is_unknown) for score in scores]
         [('The', 2, False), ('valuable', 3, True), ('</s>', 1, False)]
         """
-        scorer, options = self._open_scorer(dynamic)
-        return iterate_scores(score_tokens, scorer, check_lines(sentences, "sentences"), options)
+        return self._open_scorer(dynamic).score_tokens(check_lines(sentences, "sentences"))
 
     def _open_scorer(
         self,
         dynamic: bool | DynamicSettings,
         alone: bool = False,
         min_log_prob: float = -np.inf,
-    ) -> tuple[Scorer, ScoringOptions]:
-        """Return the scorer of sentences, of a copy that learns if `dynamic`, and its options."""
+    ) -> LineScorer:
+        """Return the scorer of lines, of a copy that learns if `dynamic`."""
         model = self.model
         if dynamic:
             model = make_dynamic(model, *self._choose_dynamics(dynamic))
-        scorer = Scorer(model, self.codec)
-        is_one_text = has_documents(self.boundary) and not alone
-        options = ScoringOptions(
+        return LineScorer(
+            Scorer(model, self.codec),
             min_log_prob=min_log_prob,
-            in_order=bool(dynamic),
+            learns=bool(dynamic),
+            is_one_text=has_documents(self.boundary) and not alone,
             scores_blank=alone,
-            context=bytearray(scorer.begin()) if is_one_text else None,
         )
-        return scorer, options
 
-    def scorer(self, self_normalised: bool = False) -> Scorer:
+    def scorer(self) -> Scorer:
         """Return a scorer for decoders: log-probabilities a few words at a time; see `Scorer`.
 
         Networks are copied to NumPy, so that one word costs microseconds; the copy does not see
         later changes of the weights. Adaptive, short-list and hybrid outputs run compiled graphs.
-        `self_normalised` takes the logits of an NPLM as log-probabilities, as in `load`. Dynamic
+        Self-normalised scores are those of a model that was loaded so; see `load`. Dynamic
         evaluation is off.
         """
-        convert = self_normalise if self_normalised else convert_to_arrays
-        return Scorer(convert(self.model), self.codec)
+        return Scorer(convert_to_arrays(self.model), self.codec)
 
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Return the most probable next words with P(w | context); `<unk>` is left out.

@@ -101,7 +101,8 @@ def add_words(
     shares = np.array([*counts.values()]) / (len(ngrams) + prior_tokens)
     estimate_rows = expect_rows if rule == "expectation" else climb_rows
     rows = estimate_rows(model, text, shares)
-    return language_model.replace_model(grow(model, rows), vocabulary)
+    codec = language_model.codec.with_vocabulary(vocabulary)
+    return LanguageModel.of(grow(model, rows), codec)
 
 
 def count_new_words(

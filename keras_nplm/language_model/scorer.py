@@ -52,8 +52,8 @@ class IdScorer:
     def score_encoded(
         self, states: Sequence[State], ids: Sequence[bytes]
     ) -> tuple[np.ndarray, list[State]]:
-        """Return the same for words as `encode` returns them: for decoders that encode each word
-        once.
+        """Return ln P of the tokens of one word after each state, float64 [B], and the states after
+        them: for decoders that encode each word once.
         """
         lengths = [*map(len, ids)]
         order = len(self._begin) // ID_BYTES + 1
@@ -98,18 +98,6 @@ class IdScorer:
         return [packed[start : start + size] for start in range(0, len(packed), size or 1)] or [
             b""
         ] * len(targets)
-
-    def score_ids(
-        self, context_ids: np.ndarray, target_ids: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return ln P(token | context), float [B], and the next contexts: for decoders that keep a
-        beam in arrays.
-
-        `context_ids` are states as int32 [B, n-1], such as `np.frombuffer(state, np.int32)`;
-        `target_ids` int32 [B].
-        """
-        log_probs = self.model.log_prob(context_ids, target_ids)
-        return log_probs, np.concatenate([context_ids, target_ids[:, None]], axis=1)[:, 1:]
 
     def next_log_probs(self, states: Sequence[State]) -> np.ndarray:
         """Return ln P(token | state) of every token of the vocabulary, float [B, |V|]:

@@ -6,8 +6,8 @@ import dataclasses
 import io
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from keras_nplm.data.ids import EOS, UNK_ID, find_distinct_rows
 from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.language_model.scorer import ID_BYTES, Scorer, State, arrange_paths
-from keras_nplm.models.base import NextWordModel, row_blocks
+from keras_nplm.models.base import row_blocks
 
 # ln P of an impossible n-gram, as in ARPA files: keeps all features finite
 MIN_LOG_PROB = -99 * math.log(10)
@@ -24,9 +24,6 @@ BATCH_CHARACTERS = 1 << 21
 _IDS = 1 << 25  # ids of n-grams that are scored together: a cache has hundreds of words of context
 # words of context from which n-grams are scored in the order of the text, as caches need it
 _LONG_CONTEXT = 64
-
-
-Score = TypeVar("Score")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,144 +46,118 @@ class TokenScore:
     is_unknown: bool  # whether the token is out of the vocabulary
 
 
-@dataclasses.dataclass(frozen=True)
-class ScoringOptions:
-    """How sentences are scored.
-
-    Attributes:
-        min_log_prob: a lower bound of ln P of one n-gram.
-        in_order: whether each n-gram is evaluated where it stands, for a model that learns. If not,
-            an n-gram that occurs several times is evaluated once.
-        scores_blank: whether a blank sentence has ln P(</s>), if the model predicts `</s>`. If not,
-            it is no sentence: it has 0 tokens and the log-probability 0.
-        context: the state before the sentences of one text, and then that after them; a blank
-            sentence resets it. None: each sentence is a text.
-    """
-
-    min_log_prob: float = -np.inf
-    in_order: bool = False
-    scores_blank: bool = False
-    context: bytearray | None = None
-
-
-_PLAIN = ScoringOptions()
-
-
-def iterate_scores(
-    score: Callable[[Scorer, Sequence[str], ScoringOptions], list[Score]],
-    scorer: Scorer,
-    lines: Iterable[str],
-    options: ScoringOptions = _PLAIN,
-) -> Iterator[Score]:
-    """Iterate over the scores of lines, in batches; `score` is one of the functions below.
-
-    With `in_order` the model learns from each line before it scores the next.
-    """
-    if options.in_order:
-        for line in lines:
-            yield from score(scorer, [line], options)
-            scorer.model.learn_rest()
-        return
-    for batch in batch_by_size(lines, BATCH_CHARACTERS):
-        yield from score(scorer, batch, options)
-
-
-def score_sentences(
-    scorer: Scorer, sentences: Sequence[str], options: ScoringOptions = _PLAIN
-) -> list[SentenceScore]:
-    """Return the log-probability of each sentence.
-
-        ln P(sentence) = sum_t ln P(w_t | w_{t-n+1} … w_{t-1})
-
-    Reference: Schwenk (2007), Continuous space language models, section 4.2.
-    """
-    ngrams = _arrange(scorer, sentences, options)
-    log_prob, _ = _evaluate(scorer.model, ngrams, options)
-    number = len(sentences)
-    # of no n-gram NumPy returns integers
-    sums = np.bincount(ngrams.owners, log_prob, number).astype(np.float64)
-    tokens = np.bincount(ngrams.owners, minlength=number)
-    unknown = np.bincount(ngrams.owners, ngrams.is_unknown, number).astype(np.int64)
-    rows = zip(sums.tolist(), tokens.tolist(), unknown.tolist(), strict=True)
-    return [SentenceScore(*row) for row in rows]
-
-
-def score_tokens(
-    scorer: Scorer, sentences: Sequence[str], options: ScoringOptions = _PLAIN
-) -> list[list[TokenScore]]:
-    """Return the scores of the tokens of each sentence: ln P, the order of the n-gram, unknown."""
-    ngrams = _arrange(scorer, sentences, options)
-    log_prob, orders = _evaluate(scorer.model, ngrams, options, with_orders=True)
-    scores = map(
-        TokenScore,
-        itertools.chain.from_iterable(ngrams.names),
-        log_prob.tolist(),
-        orders.tolist(),
-        ngrams.is_unknown.tolist(),
-    )
-    return [list(itertools.islice(scores, len(names))) for names in ngrams.names]
-
-
 class _Ngrams(NamedTuple):
-    """The n-grams of sentences: each ends at a position in the tokens."""
+    """The n-grams of lines: each ends at a position in the tokens."""
 
     tokens: np.ndarray
     positions: np.ndarray
-    owners: np.ndarray  # the sentence of each
-    names: list[list[str]]  # of the predicted tokens of each sentence
+    owners: np.ndarray  # the line of each
+    names: list[list[str]]  # of the predicted tokens of each line
 
     @property
     def is_unknown(self) -> np.ndarray:
         return self.tokens[self.positions] == UNK_ID
 
 
-def _arrange(scorer: Scorer, sentences: Sequence[str], options: ScoringOptions) -> _Ngrams:
-    """Encode sentences, and find the n-grams of their predicted tokens."""
-    # a blank line has no tokens: it is no sentence, as in training and in `evaluate`
-    texts = [*map(scorer.tokenizer.split_sentence, sentences)]
-    # all tokens are looked up together, and then cut into sentences
-    flat = io.BytesIO(scorer.encode_tokens([*itertools.chain.from_iterable(texts)]))
-    ids = []
-    names = []
-    for text in texts:
-        ends = scorer.end_ids if text or options.scores_blank else b""
-        ids.append(flat.read(ID_BYTES * len(text)) + ends)
-        names.append([*text, EOS] if ends else text)
-    begin = scorer.begin()
-    if options.context is None:
-        paths = [begin + sentence for sentence in ids]
-    else:
-        paths = [*_join_paths(options.context, ids, begin)]
-    return _Ngrams(*arrange_paths(paths, ids), names)
+@dataclasses.dataclass(frozen=True)
+class LineScorer:
+    """Score lines of text, in batches.
 
-
-def _evaluate(
-    model: NextWordModel, ngrams: _Ngrams, options: ScoringOptions, with_orders: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return ln P of each n-gram, float64 [N], and its order, int64 [N], 0 unless asked for."""
-    number = len(ngrams.positions)
-    log_prob = np.empty(number)
-    orders = np.zeros(number, np.int64)
-    keeps_order = model.order > _LONG_CONTEXT
-    # most often one block
-    for block in row_blocks(number, min(2 * BATCH_CHARACTERS, _IDS // model.order)):
-        rows = gather_ngrams(ngrams.tokens, ngrams.positions[block], model.order)
-        which: np.ndarray | slice = slice(None)
-        if not options.in_order:
-            rows, which = find_distinct_rows(rows, keep_order=keeps_order)
-        contexts = rows[:, :-1]
-        targets = rows[:, -1]
-        found = np.maximum(model.log_prob(contexts, targets), options.min_log_prob)
-        log_prob[block] = found[which]
-        if with_orders:
-            orders[block] = model.find_orders(contexts, targets)[which]
-    return log_prob, orders
-
-
-def _join_paths(context: bytearray, ids: Sequence[bytes], begin: State) -> Iterator[bytes]:
-    """Yield the path of each sentence of a text: the state after the sentences before, and its
-    ids.
+    Attributes:
+        scorer: the scorer of the model.
+        min_log_prob: a lower bound of ln P of one n-gram.
+        learns: whether the model learns from each line before it scores the next. Then each n-gram
+            is evaluated where it stands. If not, one that occurs several times is evaluated once.
+        is_one_text: whether a context includes the lines before, up to a blank line. If not, each
+            line is a text.
+        scores_blank: whether a blank line has ln P(</s>), if the model predicts `</s>`. If not, it
+            is no sentence: it has 0 tokens and the log-probability 0.
     """
-    for one in ids:
-        yield (path := bytes(context) + one)
-        context[:] = path[len(path) - len(begin) :] if one else begin
+
+    scorer: Scorer
+    min_log_prob: float = -np.inf
+    learns: bool = False
+    is_one_text: bool = False
+    scores_blank: bool = False
+
+    def score_sentences(self, lines: Iterable[str]) -> Iterator[SentenceScore]:
+        """Iterate over the log-probabilities of lines.
+
+            ln P(sentence) = sum_t ln P(w_t | w_{t-n+1} … w_{t-1})
+
+        Reference: Schwenk (2007), Continuous space language models, section 4.2.
+        """
+        for ngrams, log_prob, _ in self._evaluate_batches(lines):
+            number = len(ngrams.names)
+            # of no n-gram NumPy returns integers
+            sums = np.bincount(ngrams.owners, log_prob, number).astype(np.float64)
+            tokens = np.bincount(ngrams.owners, minlength=number)
+            unknown = np.bincount(ngrams.owners, ngrams.is_unknown, number).astype(np.int64)
+            yield from map(SentenceScore, sums.tolist(), tokens.tolist(), unknown.tolist())
+
+    def score_tokens(self, lines: Iterable[str]) -> Iterator[list[TokenScore]]:
+        """Iterate over the scores of the tokens of each line: ln P, the order of the n-gram,
+        unknown.
+        """
+        for ngrams, log_prob, orders in self._evaluate_batches(lines, with_orders=True):
+            scores = map(
+                TokenScore,
+                itertools.chain.from_iterable(ngrams.names),
+                log_prob.tolist(),
+                orders.tolist(),
+                ngrams.is_unknown.tolist(),
+            )
+            for names in ngrams.names:
+                yield [*itertools.islice(scores, len(names))]
+
+    def _evaluate_batches(
+        self, lines: Iterable[str], with_orders: bool = False
+    ) -> Iterator[tuple[_Ngrams, np.ndarray, np.ndarray]]:
+        """Yield the n-grams of each batch of lines, ln P of each, float64 [N], and its order, int64
+        [N], 0 unless asked for.
+        """
+        context = self.scorer.begin()
+        # a model that learns reads line by line
+        for batch in batch_by_size(lines, 0 if self.learns else BATCH_CHARACTERS):
+            ngrams, context = self._arrange(batch, context)
+            yield ngrams, *self._evaluate(ngrams, with_orders)
+            if self.learns:
+                self.scorer.model.learn_rest()
+
+    def _arrange(self, lines: Sequence[str], context: State) -> tuple[_Ngrams, State]:
+        """Return the n-grams of the predicted tokens of lines, and the state after these lines."""
+        # a blank line has no tokens: it is no sentence, as in training and in `evaluate`
+        texts = [*map(self.scorer.tokenizer.split_sentence, lines)]
+        # all tokens are looked up together, and then cut into lines
+        flat = io.BytesIO(self.scorer.encode_tokens([*itertools.chain.from_iterable(texts)]))
+        ids = []
+        names = []
+        paths = []
+        for text in texts:
+            ends = self.scorer.end_ids if text or self.scores_blank else b""
+            ids.append(flat.read(ID_BYTES * len(text)) + ends)
+            names.append([*text, EOS] if ends else text)
+            paths.append(context + ids[-1])
+            if self.is_one_text:
+                # a blank line ends a document
+                context = paths[-1][len(ids[-1]) :] if ids[-1] else self.scorer.begin()
+        return _Ngrams(*arrange_paths(paths, ids), names), context
+
+    def _evaluate(self, ngrams: _Ngrams, with_orders: bool) -> tuple[np.ndarray, np.ndarray]:
+        model = self.scorer.model
+        number = len(ngrams.positions)
+        log_prob = np.empty(number)
+        orders = np.zeros(number, np.int64)
+        # most often one block
+        for block in row_blocks(number, min(2 * BATCH_CHARACTERS, _IDS // model.order)):
+            rows = gather_ngrams(ngrams.tokens, ngrams.positions[block], model.order)
+            which: np.ndarray | slice = slice(None)
+            if not self.learns:
+                rows, which = find_distinct_rows(rows, keep_order=model.order > _LONG_CONTEXT)
+            contexts = rows[:, :-1]
+            targets = rows[:, -1]
+            found = np.maximum(model.log_prob(contexts, targets), self.min_log_prob)
+            log_prob[block] = found[which]
+            if with_orders:
+                orders[block] = model.find_orders(contexts, targets)[which]
+        return log_prob, orders

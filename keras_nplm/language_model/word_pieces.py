@@ -6,7 +6,6 @@ import unicodedata
 import numpy as np
 
 from keras_nplm.data.ids import EOS_ID, SPECIALS
-from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.pieces import spell_piece
@@ -29,9 +28,14 @@ class WordPieces:
     piece.
 
     A word begins after a space, at `</s>`, before and after a punctuation mark, and at each piece
-    of a script without spaces, such as Chinese or Thai. `texts` has the UTF-8 text of each piece
-    without the space before it, and `last`, int [|V|], what it ends with. `begins`, bool [5, |V|]:
-    whether a piece begins a word after a text with this end.
+    of a script without spaces, such as Chinese or Thai.
+
+    Attributes:
+        texts: the UTF-8 text of each piece, without the space before it.
+        codes: the bytes of these texts, int16 [|V|, longest], and -1 after their ends.
+        last: what each piece ends with, int [|V|].
+        begins: whether a piece begins a word after a text with this end, bool [5, |V|].
+        blanks: the characters that separate words.
     """
 
     def __init__(self, vocabulary: Vocabulary, tokenizer: Tokenizer):
@@ -56,16 +60,27 @@ class WordPieces:
         )
         self.begins[:, :first] = False
         self.begins[:NO_SPACE, EOS_ID] = True
-        self.index = PrefixIndex(self.texts, first)
+        lengths = np.array([*map(len, self.texts)])
+        longest = lengths.max()
+        self.codes = np.full((size, longest), -1, np.int16)
+        is_inside = np.arange(longest) < lengths[:, None]
+        self.codes[is_inside] = np.frombuffer(b"".join(self.texts), np.uint8)
         self.blanks = tokenizer.blanks
 
-    def find_compatible(self, prefix: bytes) -> np.ndarray:
-        """Return whose texts begin with `prefix`, or are the beginning of it: bool [|V|]."""
-        found = np.zeros(len(self.texts), bool)
-        found[self.index.find(prefix)] = True
-        for length in range(len(prefix)):
-            found[self.index.find_equal(prefix[:length])] = True
-        return found
+    def find_fitting(self, prefix: bytes) -> np.ndarray:
+        """Return which pieces may continue a word that begins with `prefix`, by how much of it is
+        read: bool [n+1, |V|].
+
+        Their texts begin with the rest of it, or are the beginning of the rest.
+        """
+        longest = self.codes.shape[1]
+        codes = np.full(len(prefix) + longest, -1, np.int16)
+        codes[: len(prefix)] = np.frombuffer(prefix, np.uint8)
+        found = []
+        for rest in np.lib.stride_tricks.sliding_window_view(codes, longest):
+            is_equal = (self.codes == rest) | (self.codes < 0) | (rest < 0)
+            found.append(is_equal.all(axis=1))
+        return np.stack(found) & (np.arange(len(self.texts)) >= len(SPECIALS))
 
 
 def _classify(text: bytes, place: int) -> int:

@@ -43,29 +43,18 @@ def find_neighbours(
     top_k: int,
     among: int | None,
 ) -> WordCosines:
-    """Return the nearest neighbours of a word, or the answers to an analogy of three; see
-    `LanguageModel.nearest` and `LanguageModel.analogy`.
-    """
-    words, vectors = list_word_vectors(model, codec)
-    rows = find_rows(question, codec.vocabulary, codec.tokenizer)
-    found, cosines = nearest(vectors, rows, top_k, among)
-    return [(words[row], float(cosine)) for row, cosine in zip(found, cosines, strict=True)]
-
-
-def nearest(
-    vectors: np.ndarray, rows: Sequence[int], top_k: int, among: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of float [N, m] nearest by cosine similarity to a row a, or to
-    u_b - u_a + u_c of three rows: "a is to b as c is to …".
+    """Return the nearest neighbours of a word, or of u_b - u_a + u_c of an analogy of three words,
+    "a is to b as c is to …", by cosine similarity; see `LanguageModel.nearest` and `analogy`.
 
         cos(u, v) = u·v / (|u| |v|),    0 where u or v is zero;    u = v / |v|
 
-    The neighbours are among the `among` first rows, without the given ones: int [K], the nearest
-    first, ties by row; cosines float64 [K].
+    The neighbours are among the `among` first words, without the given ones, the nearest first.
 
     Reference: Mikolov, Yih & Zweig (2013), Linguistic regularities in continuous space word
     representations.
     """
+    words, vectors = list_word_vectors(model, codec)
+    rows = find_rows(question, codec.vocabulary, codec.tokenizer)
     unit = _normalise(vectors)
     direction = unit[rows[0]]
     if len(rows) == 3:
@@ -73,9 +62,9 @@ def nearest(
         [direction] = _normalise((b - a + c)[None])
     cosines = unit[:among] @ direction
     cosines[[row for row in rows if row < len(cosines)]] = -np.inf
-    number = min(top_k, int((cosines > -np.inf).sum()))
-    found = np.argsort(-cosines, kind="stable")[:number]
-    return found, np.clip(cosines[found], -1, 1)
+    found = np.argsort(-cosines, kind="stable")[:top_k].tolist()
+    clipped = np.clip(cosines, -1, 1).tolist()
+    return [(words[row], clipped[row]) for row in found if cosines[row] > -np.inf]
 
 
 def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenizer: Tokenizer) -> list[int]:

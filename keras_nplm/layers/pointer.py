@@ -148,6 +148,9 @@ class CopyScores(NamedTuple):
     def take(self, places: Tensor) -> "CopyScores":
         return CopyScores(self.scores.take(places), self.copies.take(places))
 
+    def as_linear(self) -> None:
+        return None
+
 
 def _is_copied(ids: Tensor) -> Tensor:
     return ops.logical_and(ops.not_equal(ids, PAD_ID), ops.not_equal(ids, BOS_ID))

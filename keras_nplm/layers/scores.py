@@ -44,6 +44,9 @@ class Scores(Protocol):
     def take(self, places: Tensor) -> "Scores":
         """Return the scores of some of the contexts, by place: int [T]."""
 
+    def as_linear(self) -> "LinearScores | None":
+        """Return y as b + K f, for a server that stores [K b] as one matrix; None if it is not."""
+
 
 def compute_log_prob(scores: Scores, word_ids: Tensor, places: Tensor | None = None) -> Tensor:
     """Return ln P(word | context), float [T], for int [T].
@@ -115,6 +118,9 @@ class LinearScores(NamedTuple):
     def take(self, places: Tensor) -> "LinearScores":
         return self._replace(features=ops.take(self.features, places, axis=0))
 
+    def as_linear(self) -> "LinearScores":
+        return self
+
     def _kernel_rows(self, word_ids: Tensor) -> Tensor:
         """Return the rows of K of some words, float [k, w], with sparse gradients."""
         if not self.kernels:  # biases alone
@@ -151,3 +157,6 @@ class StoredScores(NamedTuple):
 
     def take(self, places: Tensor) -> "StoredScores":
         return StoredScores(ops.take(self.y, places, axis=0))
+
+    def as_linear(self) -> None:
+        return None

@@ -118,16 +118,19 @@ class SpelledContext(ContextEmbedding):
         values = ops.where(is_end, zero, (ids + 1) * powers)
         places = []
         for word in range(self.spelled_words + 1):
-            spelling = ops.sum(ops.where(ends == word, values, zero), axis=1)
+            # sums and operations of bits lose the upper bits in ONNX files
+            spelling = ops.cumsum(ops.where(ends == word, values, zero), axis=1)[:, -1]
             first = ops.sum(ops.cast(ends < word, "int32"), axis=1) + min(word, 1)
             first = ops.minimum(first, self.context_size)
             spelling = spelling * ops.take(inverses, first)
             is_whole = number > word
             places.append(ops.where(is_whole, spelling, ops.zeros_like(spelling)))
         mixed = ops.stack(places, axis=1) * _to_int32(_MIXER)
-        # the upper bits; the shift of a negative number repeats its sign
-        upper = ops.right_shift(mixed, _BITS - self.spelling_bits)
-        return ops.bitwise_and(upper, (1 << self.spelling_bits) - 1)
+        # the upper bits
+        is_negative = mixed < 0
+        lower = ops.where(is_negative, mixed - _to_int32(1 << (_BITS - 1)), mixed)  # 31 bits
+        upper = lower // 2 // (1 << (_BITS - 1 - self.spelling_bits))
+        return upper + ops.cast(is_negative, "int32") * (1 << (self.spelling_bits - 1))
 
     def join(self, vectors: Tensor) -> Tensor:
         return ops.reshape(vectors, (-1, self._count_blocks() * self.embedding_dim))

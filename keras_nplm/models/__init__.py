@@ -14,4 +14,12 @@ A model of your own extends `NextWordModel`; then it is evaluated and mixed. It 
 its files, and served if a graph is registered: see `keras_nplm.serving.GraphModel`.
 
 All but networks, jackknife, adaptation and dynamic.network import no Keras.
+
+An id below 0 or above |V|-1 never gives a plausible figure:
+
+- `log_prob` and `next_log_probs` of any model: `InputError`.
+- `fit` and `evaluate` of a network: TensorFlow's InvalidArgumentError stops the step.
+- A called network, and `predict`: P is NaN.
+- A SavedModel, a LiteRT or ONNX file: P or ln P is NaN.
+- Text: no such id; an unknown word is `<unk>`.
 """

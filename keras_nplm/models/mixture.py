@@ -101,9 +101,7 @@ class Mixture(NextWordModel):
         bins: FrequencyBins | None = None,
     ):
         check_argument("models", len(models) > 1, "two models or more", len(models), "add a model.")
-        self.vocabulary_size = resolve_vocabulary_size(
-            [*models, bins.frequencies.contexts] if bins else models
-        )
+        self.vocabulary_size = resolve_vocabulary_size([*models, bins.contexts] if bins else models)
         shape = (bins.number if bins else 1, len(models))
         weights = np.atleast_2d(np.asarray(weights, np.float64))
         if weights.shape != shape or not is_distribution(weights):
@@ -227,7 +225,7 @@ def fit_mixture(
     chosen, columns = _choose_candidates(candidates, held_out_ids, boundary)
     held_out_bins = None
     if bins:
-        order = min(mixture.order, len(bins.frequencies.counts) + 1)
+        order = min(mixture.order, len(bins.counts) + 1)
         held_out_bins = _read_bins(bins, held_out_ids, order, boundary)
     weights = fit_weights(columns, held_out_bins, num_bins)
     return Mixture(chosen, weights, bins)

@@ -6,7 +6,7 @@ A format of your own is a class like these in `FORMATS`.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from keras_nplm.io.text import SPACES, split_fields
 
@@ -64,8 +64,6 @@ class LineFormat:
     name: ClassVar[str]
     header: str | None = None
     """the first line, if it has the names of columns"""
-    guessed_columns: Sequence[str] = ()
-    """the columns, id and hypothesis first, of a header that does not name these two"""
 
     def parse(self, line: str) -> ParsedLine:
         """Return the id, the hypothesis and the features of a line."""
@@ -199,13 +197,16 @@ class Tsv(LineFormat):
         self.names = [field.strip(SPACES) for field in first_line.split("\t")]
         if len(self.names) < 2:
             raise ValueError("expected id, hypothesis and features between tabs")
-        known = (_find_column(self.names, wanted) for wanted in (TSV_IDS, TSV_HYPOTHESES))
-        found = [place for place in known if place is not None]
-        is_known = len(found) == 2
-        self._places = found if is_known else [0, 1]
+        known = (TSV_IDS, TSV_HYPOTHESES)
+        self._places: list[Any] = [_find_column(self.names, wanted) for wanted in known]
         features = [name for place, name in enumerate(self.names) if place not in self._places]
-        if any(map(_is_number, features)) or not (features or is_known):
+        if None in self._places or any(map(_is_number, features)):
             self._places = [0, 1]
+            if not all(map(_is_number, self.names[2:])):
+                raise ValueError(
+                    "expected id, hypothesis and numbers, or a header with the columns id and "
+                    "hypothesis"
+                )
             scores = (f"{DECODER_SCORE}.{number}" for number in range(2, len(self.names) - 1))
             default = ["id", "hypothesis", DECODER_SCORE, *scores]
             # a file of ids and hypotheses alone has no score
@@ -216,7 +217,6 @@ class Tsv(LineFormat):
                 "a column of the header has no name, or two columns have the same name"
             )
         self.header = first_line
-        self.guessed_columns = [] if is_known else self.names
 
     def parse(self, line: str) -> ParsedLine:
         fields = line.split("\t")

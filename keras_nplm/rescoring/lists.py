@@ -88,9 +88,9 @@ class NBestFile:
       costs, `utterance-k cost`, have the same order. A cost is -ln P, and the feature is its
       negative.
     - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, …
-      or by a header line, such as `id<TAB>hypothesis<TAB>NAME…`: a first line without a number in
-      the columns of features. Greater is better. A header may name the columns in any order, as
-      `id` or `utt`, `hypothesis` or `text`, …; see `formats.TSV_IDS` and `TSV_HYPOTHESES`.
+      or by a header line, such as `id<TAB>hypothesis<TAB>NAME…`. Greater is better. A header names
+      the columns in any order, the first two as `id` or `utt`, `hypothesis` or `text`, …; see
+      `formats.TSV_IDS` and `TSV_HYPOTHESES`.
 
     The lines of one id must be adjacent. Blank lines are skipped. `format`, one of `FORMATS`, is by
     default detected from the first line and the suffix `.tsv`. `archives`, of Kaldi only, are

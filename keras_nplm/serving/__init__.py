@@ -6,16 +6,16 @@ chooses the graph by the class of the model; signatures, the served functions, o
 - saved_model: a SavedModel version and the server's files. model_card: its README. examples: the
   inputs of its requests. warm_up: the requests that the server sends to itself. text: tokenizer
   and vocabulary in the graph. prefixes, word_search: completions in the graph.
-- graphs, ngram_graphs, linear_outputs: the graphs of networks, mixtures, short-lists, hybrids and
-  n-gram models.
-- on_device: LiteRT and ONNX files. device_graphs: graphs of the operations that these have.
-  file_facts: what they say of themselves. web_page, page: the page in the browser, its scripts.
+- graphs, ngram_graphs: the graphs of networks, mixtures, short-lists, hybrids and n-gram models.
+- on_device: LiteRT and ONNX files. file_facts: what they say of themselves.
+- web_page, page: the page in the browser, its scripts.
 
 To serve a class of models of your own, register its graph: see `GraphModel`. A function of your own
 is a class in signatures.
 """
 
-from keras_nplm.serving.graph_model import GraphModel, build_graph
+from keras_nplm.serving.graph_model import GraphModel
+from keras_nplm.serving.graphs import build_graph  # and the graph of each class of models
 from keras_nplm.serving.on_device import export_litert, export_onnx
 from keras_nplm.serving.saved_model import export_saved_model
 from keras_nplm.serving.web_page import export_page

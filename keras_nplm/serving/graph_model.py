@@ -21,9 +21,9 @@ TOP_K_BLOCK = 32  # columns whose maximum `find_top_k` compares first
 class GraphModel(tf.Module):
     """Base class of language models as TensorFlow graphs: P(w | context) for int32 tensors.
 
-    A subclass sets its arrays as `tf.Variable` attributes and implements `log_prob` and
-    `next_log_probs`. They receive at most `block_rows` rows, whose ids are in the vocabulary.
-    `build_graph.register(Model)` makes it the graph of a class of models.
+    A subclass sets its arrays as `tf.Variable` attributes and implements `next_log_probs`, and
+    `log_prob` where that costs less. They receive at most `block_rows` rows, whose ids are in the
+    vocabulary. `build_graph.register(Model)` makes it the graph of a class of models.
 
     Example: a model of one's own that a SavedModel can hold
 
@@ -40,12 +40,9 @@ class GraphModel(tf.Module):
     ...         return np.tile(self.log_probs, (len(context_ids), 1))
     >>> @build_graph.register(Unigram)
     ... class UnigramGraph(GraphModel):
-    ...     def __init__(self, model):
+    ...     def __init__(self, model, for_devices=False):
     ...         super().__init__(model)
     ...         self.log_probs = tf.Variable(model.log_probs, trainable=False)
-    ...
-    ...     def log_prob(self, context_ids, target_ids):
-    ...         return tf.gather(self.log_probs, target_ids)
     ...
     ...     def next_log_probs(self, context_ids):
     ...         return tf.tile(self.log_probs[None], [tf.shape(context_ids)[0], 1])
@@ -64,7 +61,7 @@ class GraphModel(tf.Module):
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         """Return ln P(target | context), float [B] in nats, for int32 [B, n-1] and int32 [B]."""
-        raise NotImplementedError
+        return tf.gather(self.next_log_probs(context_ids), target_ids, batch_dims=1)
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         """Return ln P(w | context) for every word w, float [B, |V|] in nats."""
@@ -85,31 +82,30 @@ class GraphModel(tf.Module):
 
 
 @functools.singledispatch
-def build_graph(model: NextWordModel) -> GraphModel:
+def build_graph(model: NextWordModel, for_devices: bool = False) -> GraphModel:
     """Return a language model as a TensorFlow graph.
 
     The class of the model, or its nearest base class with a graph, chooses the graph. The decorator
     `@build_graph.register(Model)` registers a graph class or a function for a class of your own;
     see `GraphModel`. A graph builds the graphs of the model's parts with this function.
 
+    Args:
+        for_devices: whether the graph may have only the operations of LiteRT and ONNX files: of
+            float32 and int32, without loops.
+
     Raises:
         InputError: the class of the model, or of one of its parts, has no graph.
     """
     name = type(model).__name__
     raise InputError(
-        "`model` must be of a class that has a graph, with each of its parts, to be served. "
+        "`model` must be of a class that has a graph, with each of its parts, to be exported. "
         f"Received: {name}. Fix: export a model without it, or register its graph with "
         f"`build_graph.register({name})`, see `keras_nplm.serving.GraphModel`."
     )
 
 
-def exclude(log_probs: tf.Tensor, fits: tf.Tensor | None) -> tf.Tensor:
-    """Return log-probabilities, float [B, C], with -inf where `fits`, bool [B, C], is false.
-
-    Without `fits` nothing is excluded.
-    """
-    if fits is None:
-        return log_probs
+def exclude(log_probs: tf.Tensor, fits: tf.Tensor) -> tf.Tensor:
+    """Return log-probabilities, float [B, C], with -inf where `fits`, bool [B, C], is false."""
     return tf.where(fits, log_probs, tf.constant(-np.inf, log_probs.dtype))
 
 
@@ -205,19 +201,19 @@ def find_top_k(values: tf.Tensor, k: int, first: int = 0) -> tuple[tf.Tensor, tf
 def combine_log_probs(
     log_probs: Sequence[tf.Tensor], log_weights: Sequence[tf.Tensor] | np.ndarray
 ) -> tf.Tensor:
-    """Return ln sum_k weight_k P_k in the dtype of the weights, computed stably, from ln P_k of one
-    shape and ln weight_k, which may both be -inf.
+    """Return ln sum_k weight_k P_k, float32, computed stably, from ln P_k of one shape and ln
+    weight_k, which may both be -inf.
     """
     terms = []
     for log_prob, log_weight in zip(log_probs, log_weights, strict=True):
-        terms.append(tf.cast(log_prob, log_weight.dtype) + log_weight)
+        terms.append(tf.cast(log_prob, tf.float32) + log_weight)
     # `tf.reduce_logsumexp` asks for finite numbers, and in LiteRT it gives NaN for -inf
     highest = tf.maximum(functools.reduce(tf.maximum, terms), _LEAST)
     shares = [tf.exp(term - highest) for term in terms]
     return tf.math.log(functools.reduce(tf.add, shares)) + highest
 
 
-def take_logarithm(weights: np.ndarray | Sequence[float], dtype: str) -> np.ndarray:
-    """Return ln of weights; some may be 0."""
+def take_logarithm(weights: np.ndarray | Sequence[float]) -> np.ndarray:
+    """Return ln of weights, float32; some may be 0."""
     with np.errstate(divide="ignore"):
-        return np.log(weights).astype(dtype)
+        return np.log(weights).astype(np.float32)

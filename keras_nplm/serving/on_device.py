@@ -28,14 +28,13 @@ from keras_nplm.language_model.description import describe
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import Network, NextWordModel, find_network, find_networks
 from keras_nplm.models.mixture import Mixture
-from keras_nplm.serving.device_graphs import build_device_graph
 from keras_nplm.serving.file_facts import (
     add_to_litert,
     add_to_onnx,
     describe_tensor,
     name_facts_file,
 )
-from keras_nplm.serving.graph_model import GraphModel
+from keras_nplm.serving.graph_model import GraphModel, build_graph
 from keras_nplm.serving.ngram_graphs import NGRAM_SCOPE
 
 MAX_BYTES = (1 << 31) - (1 << 20)  # of arrays: a file has at most 2 GiB
@@ -54,7 +53,7 @@ def choose_model(model: NextWordModel, network_alone: bool) -> tuple[NextWordMod
     refused = ""
     if not network_alone:
         try:
-            return model, build_device_graph(model)
+            return model, build_graph(model, for_devices=True)
         except InputError as error:
             if network is None:
                 raise
@@ -64,7 +63,7 @@ def choose_model(model: NextWordModel, network_alone: bool) -> tuple[NextWordMod
             "The model must be a mixture with one network to be exported with `--network-alone` "
             f"(`network_alone=True`). Received: {type(model).__name__}. Fix: leave it out."
         )
-    graph = build_device_graph(network)
+    graph = build_graph(network, for_devices=True)
     if refused:
         print(f"{refused} The file holds the network alone.", file=sys.stderr)
     return network, graph
@@ -184,11 +183,12 @@ def export_litert(
     config: Mapping[str, Any] | None = None,
     metrics: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Export an NPLM or a mixture as a LiteRT (TensorFlow Lite) file, with one of two signatures.
+    """Export a language model as a LiteRT (TensorFlow Lite) file, with one of two signatures.
 
-    The file holds an NPLM, an n-gram model such as Kneser-Ney, or a mixture of them. Of a mixture
-    with other parts, such as a cache, it holds the network. With `network_alone`
-    it holds the network of any mixture, which is smaller and answers sooner.
+    The file holds a model whose parts are of classes with a graph; see
+    `keras_nplm.serving.build_graph`. Of a mixture with other parts, such as a cache, it holds the
+    network. With `network_alone` it holds the network of any mixture, which is smaller and answers
+    sooner.
 
     `"log_probs"`: `context_ids` int32 [B, n-1] to `log_probs` float32 [B, |V|], in nats.
 
@@ -226,14 +226,7 @@ def export_litert(
     )
     if quantise:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    try:
-        converted = converter.convert()
-    except Exception as error:
-        # the converter documents no error classes, and its messages fill pages
-        reason = summarize_error(error)
-        raise RunError(
-            f"The LiteRT converter failed: {reason}. Fix: export a SavedModel instead."
-        ) from error
+    converted = _convert("LiteRT", converter.convert)
     return _write_files(language_model, target, add_to_litert(converted, facts), facts)
 
 
@@ -247,7 +240,7 @@ def export_onnx(
     config: Mapping[str, Any] | None = None,
     metrics: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Export an NPLM or a mixture as an ONNX file, as `export_litert` does.
+    """Export a language model as an ONNX file, as `export_litert` does.
 
     The extra `onnx` must be installed.
 
@@ -270,10 +263,24 @@ def export_onnx(
     facts = _describe_file(
         language_model, written, module, target, known, format="onnx", quantised=quantise
     )
-    converted, _ = tf2onnx.convert.from_function(module.function, module.inputs, opset=18)
+    converted, _ = _convert(
+        "ONNX", lambda: tf2onnx.convert.from_function(module.function, module.inputs, opset=18)
+    )
     add_to_onnx(converted, facts)
     data = _quantise_onnx(converted) if quantise else converted.SerializeToString()
     return _write_files(language_model, target, data, facts)
+
+
+def _convert(name: str, convert: Callable[[], Any]) -> Any:
+    """Return what a converter makes of a function."""
+    try:
+        return convert()
+    except Exception as error:
+        # the converters document no error classes, and their messages fill pages
+        reason = summarize_error(error)
+        raise RunError(
+            f"The {name} converter failed: {reason}. Fix: export a SavedModel instead."
+        ) from error
 
 
 def _quantise_onnx(converted: Any) -> bytes:

@@ -67,41 +67,21 @@ class PrefixTable(tf.Module):
 
     def __init__(self, index: PrefixIndex):
         super().__init__()
-        # of each word among the sorted words; -1: special tokens
-        places = np.full(len(index.words), -1, np.int32)
+        places = np.full(len(index.words), -1, np.int32)  # of each word; -1: it is not sorted
         places[index.ids] = np.arange(len(index.ids))
-        counts = Counter(index.words[i] for i in index.ids)  # pieces can have the same text
-        prefixes = []
-        ranges = []
-        listed = index.list_ranges() or {"": (0, 0)}  # a table must not be empty
-        for prefix, (start, stop) in listed.items():
-            prefixes.append(prefix)
-            ranges.append((start, stop, start + counts[prefix]))
-        no_word = len(ranges)
-        ranges.append((0, 0, 0))
-        self.longest = index.longest
-        self.most_equal = max(counts.values(), default=0)
         self._places = store_array(places)
-        self._ranges = store_array(np.array(ranges, np.int32))
+        ranges = index.list_ranges() or {"": (0, 0)}  # a table must not be empty
+        no_word = len(ranges)
+        self._ranges = store_array(np.array([*ranges.values(), (0, 0)], np.int32))
         entries = tf.lookup.KeyValueTensorInitializer(
-            prefixes, np.arange(no_word), tf.string, tf.int64
+            [*ranges], np.arange(no_word), tf.string, tf.int64
         )
         self._table = tf.lookup.StaticHashTable(entries, default_value=no_word)
 
-    def look_up(self, prefixes: tf.Tensor) -> tf.Tensor:
-        """Return the range of the sorted words with each prefix, int32 […, 3].
-
-        The three numbers are its first place, the place after its last, and the place after the
-        words that equal the prefix.
-        """
-        return tf.gather(self._ranges, self._table.lookup(prefixes))
-
     def match(self, prefixes: tf.Tensor) -> tf.Tensor:
-        """Return which words begin with each prefix: string […] to bool […, |V|]."""
-        ranges = self.look_up(prefixes)
-        starts = ranges[..., 0:1]
-        stops = ranges[..., 1:2]
-        return (self._places >= starts) & (self._places < stops)
+        """Return which words begin with each prefix: string [B] to bool [B, |V|]."""
+        ranges = tf.gather(self._ranges, self._table.lookup(prefixes))
+        return (self._places >= ranges[:, :1]) & (self._places < ranges[:, 1:])
 
 
 class WordTable(tf.Module):
@@ -119,17 +99,15 @@ class WordTable(tf.Module):
         """Return which words begin with each prefix, bool [B, |V|], and whether these are words of
         another case, bool [B].
         """
-        ranges = self._same_case.look_up(typed)
-        is_other = ranges[:, 0] == ranges[:, 1]
+        fits = self._same_case.match(typed)
+        is_other = ~tf.reduce_any(fits, axis=1)
 
         def match_any_case() -> tf.Tensor:
             prefixes = change_case(typed, lower)
             in_any_case = self._same_case.match(prefixes) | self._lowered.match(prefixes)
-            return tf.where(is_other[:, None], in_any_case, self._same_case.match(typed))
+            return tf.where(is_other[:, None], in_any_case, fits)
 
-        any_other = tf.reduce_any(is_other)
-        fits = tf.cond(any_other, match_any_case, lambda: self._same_case.match(typed))
-        return fits, is_other
+        return tf.cond(tf.reduce_any(is_other), match_any_case, lambda: fits), is_other
 
 
 def propose_words(

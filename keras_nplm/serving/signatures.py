@@ -80,6 +80,10 @@ class ServedFunction(tf.Module):
         super().__init__()
         self.model = served.model
         self.text = served.text
+        self.max_text_length = served.max_text_length
+        proposed = served.codec.proposed_ids
+        self.first = int(proposed[0])  # the least id that may be returned
+        self.top_k = min(served.top_k, len(proposed))
 
     @classmethod
     def is_possible(cls, served: ServedModel) -> bool:
@@ -105,10 +109,6 @@ class ServedFunction(tf.Module):
 class WordFunction(ServedFunction):
     """Base class of the served functions from texts to words with their probabilities."""
 
-    def __init__(self, served: ServedModel):
-        super().__init__(served)
-        self.max_text_length = served.max_text_length
-
     def search_words(
         self, search: WordSearch, contexts: tf.Tensor, prefixes: tf.Tensor, with_end: bool
     ) -> dict[str, tf.Tensor]:
@@ -121,13 +121,12 @@ class WordFunction(ServedFunction):
         def complete(context_ids: tf.Tensor, rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
             return search.complete(context_ids, prefixes[rows], begin[rows], with_end)
 
-        return self.answer_in_blocks(before, search.top_k, search.block_rows, complete)
+        return self.answer_in_blocks(before, search.top_k, complete)
 
     def answer_in_blocks(
         self,
         contexts: tf.Tensor,
         k: int,
-        block_rows: int,
         find_words: Callable[[tf.Tensor, slice], tuple[tf.Tensor, tf.Tensor]],
     ) -> dict[str, tf.Tensor]:
         """Return k words and probabilities after each text; "" and NaN after one that is too long.
@@ -144,7 +143,9 @@ class WordFunction(ServedFunction):
             return tf.where(is_read, words, ""), tf.where(is_read, probabilities, _NAN)
 
         specs = [tf.TensorSpec([None, k], tf.string), tf.TensorSpec([None, k], tf.float32)]
-        words, probabilities = compute_in_blocks(answer, tf.size(contexts), block_rows, specs)
+        words, probabilities = compute_in_blocks(
+            answer, tf.size(contexts), self.model.block_rows, specs
+        )
         return {"words": words, "probabilities": probabilities}
 
 
@@ -170,9 +171,6 @@ class PredictNext(WordFunction):
 
     def __init__(self, served: ServedModel):
         super().__init__(served)
-        proposed = served.codec.proposed_ids
-        self.first = int(proposed[0])  # the least id that may be returned
-        self.top_k = min(served.top_k, len(proposed))
         self.predicts_end = served.codec.predicts_end
         self.search: WordSearch | None = None
         # next words are composed of subwords and bytes; after characters come characters
@@ -189,7 +187,7 @@ class PredictNext(WordFunction):
             ids, probabilities = self.model.most_probable(context_ids, self.first, self.top_k)
             return tf.gather(self.text.words, ids), probabilities
 
-        return self.answer_in_blocks(contexts, self.top_k, self.model.block_rows, rank)
+        return self.answer_in_blocks(contexts, self.top_k, rank)
 
 
 class CompletePrefix(WordFunction):
@@ -235,7 +233,7 @@ class CompletePrefix(WordFunction):
             words = tf.where(probabilities > 0, tf.gather(self.text.words, ids), "")
             return propose_words(typed[rows], is_other, words, probabilities, self.top_k)
 
-        return self.answer_in_blocks(contexts, self.top_k, self.model.block_rows, rank)
+        return self.answer_in_blocks(contexts, self.top_k, rank)
 
     def search_any_case(
         self, search: WordSearch, contexts: tf.Tensor, typed: tf.Tensor
@@ -278,10 +276,6 @@ class Score(ServedFunction):
         "unk_tokens": "number of predicted tokens that are out-of-vocabulary (`<unk>`)",
     }
 
-    def __init__(self, served: ServedModel):
-        super().__init__(served)
-        self.max_text_length = served.max_text_length
-
     def compute(self, sentences: tf.Tensor) -> dict[str, tf.Tensor]:
         order = self.model.order
         is_short = tf.strings.length(sentences) <= self.max_text_length
@@ -315,12 +309,6 @@ class PredictNextIds(ServedFunction):
         "ids": "token ids of the next words",
         "probabilities": "P(word | context); NaN if a context id is out of range",
     }
-
-    def __init__(self, served: ServedModel):
-        super().__init__(served)
-        proposed = served.codec.proposed_ids
-        self.first = int(proposed[0])  # the least id that may be returned
-        self.top_k = min(served.top_k, len(proposed))
 
     def specify_inputs(self) -> list[tf.TensorSpec]:
         return [self.specify_context_ids()]

@@ -222,9 +222,7 @@ def estimate_from_counts(
         # beside the output, which may be too large for other disks
         with tempfile.TemporaryDirectory(prefix=".counts-", dir=local.absolute().parent) as scratch:
             model = counts.estimate(Path(scratch, NGRAMS_FILE), words)
-            language_model = LanguageModel(model, words, chosen, text.boundary)
-            language_model.spelling = spelling
-            language_model.save(local)
+            LanguageModel(model, words, chosen, text.boundary, spelling).save(local)
     return {**model.compute_figures(), "words": len(words)}
 
 

@@ -144,7 +144,7 @@ class DeletedInterpolation(Method, kind="deleted-interpolation"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassBased(Method, kind="class-based"):
-    """N-grams of word classes. They are given, or found by the exchange algorithm."""
+    """An n-gram model of word classes. They are given, or found by the exchange algorithm."""
 
     num_classes: Annotated[int, Option(least=1)] = 500
     """number of word classes of the method class-based"""

@@ -36,7 +36,7 @@ from keras_nplm.models.caches import (
     UnigramCache,
 )
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
-from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
+from keras_nplm.models.ngrams import FrequencyBins, count_ngrams
 from keras_nplm.training.estimate import evaluate_splits
 
 _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, as in the paper
@@ -126,9 +126,7 @@ def mix(
         if warnings:
             metrics["warnings"] = warnings
         write_json(local / "metrics.json", metrics)
-        mixed = LanguageModel(mixture, vocabulary, parts[0].tokenizer, boundary)
-        mixed.spelling = spelling
-        mixed.save(local)
+        LanguageModel(mixture, vocabulary, parts[0].tokenizer, boundary, spelling).save(local)
     return metrics
 
 
@@ -190,7 +188,7 @@ def _fit(
     bins = None
     if by_frequency:
         counts = count_ngrams(corpus.ids("train"), vocabulary_size, _BIN_CONTEXT + 1, boundary)
-        bins = FrequencyBins(ContextFrequencies.from_counts(counts))
+        bins = FrequencyBins.from_counts(counts)
     return fit_mixture(candidates, corpus.ids("validation"), bins=bins)
 
 

@@ -68,7 +68,7 @@ class Sgd(Optimizer, kind="sgd"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adagrad(Optimizer, kind="adagrad"):
-    """Adagrad (Duchi et al. 2011)."""
+    """Adagrad (Duchi, Hazan & Singer 2011)."""
 
     initial_accumulator: Annotated[float, Option(least=0, advanced=True)] = 0.1
     """initial sum of squared gradients"""

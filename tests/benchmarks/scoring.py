@@ -88,15 +88,20 @@ def _build_decoder_group(vocabulary: Vocabulary, text: np.ndarray, arpa: Path) -
     # of each step: the words of all hypotheses
     columns = [words[step::_STEPS] for step in range(_STEPS)]
     ids = vocabulary.encode(words).reshape(_HYPOTHESES, _STEPS).T
-    language_model = LanguageModel(build_model(NCE, len(vocabulary)), vocabulary, "whitespace")
-    scorer = language_model.scorer(self_normalised=True)
+    model = SelfNormalised(build_model(NCE, len(vocabulary)))
+    scorer = LanguageModel(model, vocabulary, "whitespace").scorer()
     starter = LanguageModel.from_preset("starter")
-    starter_network = LanguageModel.of(find_network(starter.model), starter.codec)
-    starter_scorer = starter_network.scorer(self_normalised=True)
+    starter_network = SelfNormalised(find_network(starter.model))
+    starter_scorer = starter.replace_model(starter_network).scorer()
     state = scorer.begin()
     contexts = np.tile(np.frombuffer(state, np.int32), (_HYPOTHESES, 1))
+
+    def score_ids(contexts: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        after = np.concatenate([contexts[:, 1:], ids[:, None]], axis=1)
+        return model.log_prob(contexts, ids), after
+
     batch = _extend(scorer.score_batch, [state] * _HYPOTHESES, columns, size)
-    arrays = _extend(scorer.score_ids, contexts, ids, size)
+    arrays = _extend(score_ids, contexts, ids, size)
     one_word = _extend(scorer.score, state, words, size)
     starter_word = _extend(starter_scorer.score, starter_scorer.begin(), words, size)
     name = f"self-normalised, {_HYPOTHESES} hypotheses"

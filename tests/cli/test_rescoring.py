@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from keras_nplm.cli.main import main
+
 LIST = "{id}\tthe cat sat on the mat\t-2\n{id}\tthe cat sat in the mat\t-1\n"
 TEXTS = [  # N-best lists, and flags
     (f"id\thypothesis\tam\n{LIST}", ""),
@@ -17,10 +19,11 @@ TEXTS = [  # N-best lists, and flags
 ]
 
 
-def test_scores_notes_and_warnings_are_printed(files, run, messages):
+def test_scores_notes_and_warnings_are_printed(files, capsys, messages):
     for text, flags in TEXTS:
         Path("list.tsv").write_text(text.format(id=1), encoding="utf-8")
-        printed = run(f"rescore ngrams list.tsv {flags}")
+        main(f"rescore ngrams list.tsv {flags}".split())
+        printed = capsys.readouterr()
         messages.add(f"{text} {flags}\n{printed.out}{printed.err}")
 
 

@@ -14,7 +14,7 @@ TEXTS = st.text("aÉb字-'’_. (\t\ufffd😀", max_size=20)
 
 @given(words=WORDS, prefix=st.text("aéb字-😀", max_size=4))
 def test_words_with_a_prefix_are_found(words, prefix):
-    index = PrefixIndex(["<pad>", "<unk>", "<s>", "</s>", *words], first=4)
+    index = PrefixIndex(["<pad>", "<unk>", "<s>", "</s>", *words], range(4, 4 + len(words)))
     expected = sorted(word for word in words if word.startswith(prefix))
     assert [index.words[i] for i in index.find(prefix)] == expected
     assert index.find("<") == []  # special tokens
@@ -25,13 +25,13 @@ def test_words_with_a_prefix_are_found(words, prefix):
 @given(words=WORDS, prefix=st.text("aAéÉ字-", max_size=3))
 def test_words_with_a_prefix_in_any_case_are_found(words, prefix):
     words = [*dict.fromkeys([*words, *map(str.upper, words)])]
-    index = WordIndex(words, first=0)
+    index = WordIndex(words, range(len(words)))
     expected = [i for i, word in enumerate(words) if lower(word).startswith(lower(prefix))]
     assert index.find_other_case(prefix) == expected
 
 
 def test_long_prefixes_of_a_long_word_are_left_out():
-    index = PrefixIndex(["a" * 100_000, "b"], first=0)
+    index = PrefixIndex(["a" * 100_000, "b"], range(2))
     assert (index.longest, len(index.list_ranges())) == (256, 258)
     assert [index.find("a" * length) for length in (1, 256, 257)] == [[0], [0], []]
 

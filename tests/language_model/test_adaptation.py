@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 
 from keras_nplm import LanguageModel
-from keras_nplm.cli.main import main
 
 
 @pytest.mark.long
-def test_adapt_command_writes_a_model_directory(model_directory, tmp_path, capsys):
+def test_adapt_command_writes_a_model_directory(model_directory, tmp_path, ask):
     output = tmp_path / "personal"
     text = tmp_path / "mine.txt"
     lines = ["the value of the list is returned"] * 30
     text.write_text("\n".join([*lines, "the zyzzyva is"]), encoding="utf-8")
     command = ["adapt", str(model_directory), "--text", str(text), "--output", str(output)]
-    assert main([*command, "--epochs", "1", "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = ask(*command, "--epochs", "1")
     chosen = result["adaptation"]
     sizes = [chosen[name] for name in ("tokens", "held_out_tokens", "held_out_unk_tokens")]
     assert sizes == [28 * 8, 2 * 8 + 4, 1] and chosen["after"] < chosen["before"]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, CtcLanguageModel, LanguageModel, Vocabulary, write_arpa
+from keras_nplm import CtcLanguageModel, Vocabulary, write_arpa
 from tests.tokenizers import build_model
 
 LABELS = ["", " ", "a", "b"]
@@ -16,24 +16,17 @@ LN10 = math.log(10)
 WORDS = ["a", "b", "ab", "abba", "ba"]
 
 
-def _build_network(boundary):
-    network = NPLM(4 + 4, order=3, embedding_dim=3, hidden_units=4, boundary=boundary)
-    rng = np.random.default_rng(0)
-    for weight in network.trainable_weights:
-        weight.assign(rng.normal(0, 1, weight.shape))
-    return LanguageModel(network, Vocabulary(WORDS[:4]), "words+lower")
-
-
 @pytest.mark.parametrize("boundary", ["sentence", "stream"])
 def test_scores_are_weighted_and_the_last_one_has_the_end(boundary):
-    language_model = _build_network(boundary)
-    scores = CtcLanguageModel(language_model, alpha=0.5, beta=1.5, unk_score_offset=OFFSET)
+    """For other sums see `test_text_answers.py`."""
+    model = build_model("words", ["ab a b", "ba ab"] * 3, 3, boundary, Vocabulary(WORDS[:4]))
+    scores = CtcLanguageModel(model, alpha=0.5, beta=1.5, unk_score_offset=OFFSET)
     first, state = scores.score(scores.get_start_state(), "ab")
     last, _ = scores.score(state, "ba", is_last_word=True)
-    [whole] = language_model.score(["ab ba"])
+    [whole] = model.score(["ab ba"])
     assert first + last == pytest.approx(0.5 * (whole.log_prob + OFFSET * LN10) + 2 * 1.5, abs=1e-5)
     # an empty last word, of a text that ends in a space, has only the end
-    end = language_model.scorer().end(state)
+    end = model.scorer().end(state)
     assert scores.score(state, "", is_last_word=True) == (pytest.approx(0.5 * end), state)
     assert scores.score(state, "") == (0.0, state)
     scores.reset_params(score_boundary=False)
@@ -41,7 +34,8 @@ def test_scores_are_weighted_and_the_last_one_has_the_end(boundary):
 
 
 def test_partial_words_are_beginnings_of_words():
-    scores = CtcLanguageModel(_build_network("sentence"), unk_score_offset=-10)
+    model = build_model("words+lower", ["ab a b"], vocabulary=Vocabulary(WORDS[:4]))
+    scores = CtcLanguageModel(model, unk_score_offset=-10)
     parts = {"ab": 0, "AB": 0, "abb": 0, "ba": -10, "bababababababa": -10 * 14 / 6}
     # a text that ends in a space has no partial word
     parts[""] = 0

@@ -5,6 +5,7 @@ import pytest
 
 from keras_nplm import InputError
 from keras_nplm.models.base import NextWordModel
+from tests.tokenizers import PARTS_OF_WORDS, build_model
 
 
 def test_generation_is_seeded_and_greedy_at_temperature_0(build_ngram_model):
@@ -62,3 +63,16 @@ def test_a_sentence_end_begins_a_line_and_no_word_is_an_error(build_ngram_model)
     assert not generate(np.eye(9)[3], "", 3).split()
     with pytest.raises(InputError, match="Every word has probability 0"):
         generate(np.zeros(9), "the", 3)
+
+
+@pytest.mark.parametrize("tokenizer", PARTS_OF_WORDS)
+def test_text_after_a_space_begins_a_word_and_never_doubles_it(tokenizer):
+    model = build_model(tokenizer, ["red cats", "red dogs", "redder cats", "redder dogs"] * 60, 5)
+    assert model.generate("red ", 2, temperature=0).startswith(("ca", "do"))
+    texts = [model.generate("red ", 1, seed=seed, temperature=5.0) for seed in range(60)]
+    assert not any(text.startswith((" ", "\u2581")) for text in texts)
+    assert len({*texts}) > 5
+    if tokenizer == "sentencepiece":
+        # without the space a piece of the same word may follow
+        texts = [model.generate("red", 1, seed=seed, temperature=5.0) for seed in range(60)]
+        assert not all(text.startswith((" ", "\n")) for text in texts)

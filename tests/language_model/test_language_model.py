@@ -1,15 +1,11 @@
-"""LanguageModel: evaluate, next words, save and load."""
-
-import shutil
+"""LanguageModel: evaluation and next words."""
 
 import numpy as np
 import pytest
 
-from keras_nplm import DynamicSettings, InputError, LanguageModel, evaluate
+from keras_nplm import evaluate
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoding import encode_corpus, encode_sentences
-from keras_nplm.language_model.dynamics import save_dynamics
-from keras_nplm.models.dynamic import TunedDynamics
 
 LINES = ["the cat sat", "", "on the mat"]  # a line without words is not a sentence of a text
 
@@ -61,26 +57,3 @@ def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
     of_text = build_ngram_model("text")
     ids = encode_sentences(map(str.split, LINES), of_text.vocabulary, "text")
     assert of_text.evaluate(LINES)["log_prob"] == of_text.evaluate(ids)["log_prob"]
-
-
-def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path):
-    directory = tmp_path / "model"
-    shutil.copytree(model_directory, directory)
-    loaded = LanguageModel.load(directory)
-    squares = [[np.ones(weight.shape) for weight in loaded.network.trainable_weights]]
-    loaded.dynamics = TunedDynamics(DynamicSettings(), squares, 3.0, 2.0, 9, 1)
-    save_dynamics(directory, loaded.dynamics)
-    loaded = LanguageModel.load(directory)
-    loaded.save(tmp_path / "again")  # with the files that it has not read yet
-    assert LanguageModel.load(tmp_path / "again").dynamics.static == 3.0
-    for name, read in {
-        "dynamic.json": lambda: LanguageModel.load(directory).dynamics,
-        "corpus/corpus.json": lambda: LanguageModel.load(directory).corpus,
-        "spelling.tsv": lambda: LanguageModel.load(directory),
-    }.items():
-        path = directory / name
-        content = path.read_bytes()
-        path.write_bytes(b"{")
-        with pytest.raises(InputError, match=path.name):
-            read()
-        path.write_bytes(content)

@@ -2,8 +2,6 @@
 command.
 """
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,7 +15,6 @@ from keras_nplm import (
     Vocabulary,
     add_words,
 )
-from keras_nplm.cli.main import main
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.language_model.new_word_weights import context_gradients
@@ -66,17 +63,27 @@ def _find_ngrams(boundary: str) -> tuple[np.ndarray, np.ndarray]:
     return np.where(ngrams < V, ngrams, 1), ngrams - V
 
 
+def _check_frequencies(grown: ContextNetwork, contexts: np.ndarray, prior: int) -> None:
+    """Check that the mean probability of each new word is its frequency."""
+    mean = np.exp(grown.next_log_probs(contexts)).mean(axis=0)
+    np.testing.assert_allclose(
+        mean[V:], np.array([*NEW.values()]) / (len(contexts) + prior), rtol=1e-4
+    )
+    assert mean.sum() == pytest.approx(1, abs=1e-5)
+
+
 @pytest.mark.parametrize(
     "boundary, options", [("sentence", {"rank": 2}), ("stream", {"tied": True})]
 )
 def test_expectation_is_the_papers_rule(boundary, options):
     language_model = _build(boundary, **options)
     model = language_model.model
-    grown = add_words(language_model, TEXT, rule="expectation")
+    grown = add_words(language_model, TEXT, rule="expectation", prior_tokens=50)
     assert grown.vocabulary.words == [*language_model.vocabulary.words, *NEW]
     C = model.embed.C.numpy()
     kernel = _stack_kernel(model)
     ngrams, numbers = _find_ngrams(boundary)
+    _check_frequencies(grown.model, ngrams[:, :-1], 50)
     for number in range(len(NEW)):
         contexts = ngrams[numbers[:, -1] == number, :-1]
         p = np.exp(model.next_log_probs(contexts[contexts.any(axis=1)]))
@@ -118,6 +125,7 @@ def test_likelihood_takes_one_step_up(boundary, options):
     grown = add_words(language_model, TEXT).model
     ngrams, numbers = _find_ngrams(boundary)
     inside = ngrams[:, :-1]
+    _check_frequencies(grown, inside, 10_000)
     of_places = context_gradients(model, inside, ngrams[:, -1])
     is_new = numbers[:, :-1] >= 0
     fisher = np.mean([np.outer(g, g) for g in of_places[is_new]], axis=0)
@@ -135,32 +143,20 @@ def test_likelihood_takes_one_step_up(boundary, options):
         own = features[(numbers[:, -1] == number) & inside.any(axis=1)]
         k = len(own)
         rows[number] = 0.1 * k / (k + 2) * (own.mean(axis=0) - mean) / variance
-    C = model.embed.C.numpy()[1]
-    kernel = _stack_kernel(model)[1]
-    if options.get("tied"):
-        np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + steps + rows, atol=1e-4)
-    else:
-        np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + steps, atol=1e-4)
-        np.testing.assert_allclose(_stack_kernel(grown)[V:], kernel + rows, atol=1e-4)
+    is_tied = "tied" in options
+    expected = model.embed.C.numpy()[1] + steps + (rows if is_tied else 0)
+    np.testing.assert_allclose(grown.embed.C.numpy()[V:], expected, atol=1e-4)
+    if not is_tied:
+        expected = _stack_kernel(model)[1] + rows
+        np.testing.assert_allclose(_stack_kernel(grown)[V:], expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("rule, boundary", [("expectation", "stream"), ("likelihood", "sentence")])
-def test_a_new_words_mean_probability_is_its_frequency(rule, boundary):
-    language_model = _build(boundary)
-    inside = _find_ngrams(boundary)[0][:, :-1]
-    grown = add_words(language_model, TEXT, rule=rule, prior_tokens=50)
-    mean = np.exp(grown.model.next_log_probs(inside)).mean(axis=0)
-    np.testing.assert_allclose(mean[V:], np.array([*NEW.values()]) / (len(inside) + 50), rtol=1e-4)
-    assert mean.sum() == pytest.approx(1, abs=1e-5)
-
-
-def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys):
+def test_the_command_writes_a_model_directory(model_directory, tmp_path, ask):
     text = tmp_path / "text.txt"
     target = tmp_path / "grown"
     text.write_text("The frumple is an object.\nA frumple has a zonk.\n", encoding="utf-8")
     command = ["add-words", str(model_directory), "--text", str(text), "--output", str(target)]
-    assert main([*command, "--words", "frumple", "zonk", "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = ask(*command, "--words", "frumple", "zonk")
     assert result["added_words"] == {"frumple": 2, "zonk": 1}
     small = LanguageModel.load(model_directory)
     grown = LanguageModel.load(target)

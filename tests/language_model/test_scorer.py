@@ -68,20 +68,14 @@ def test_any_cut_at_spaces_gives_the_score_of_the_text(tokenizer, boundary, word
     np.testing.assert_array_equal(distributions[0], distributions[1])
 
 
-def test_self_normalised_scores_are_those_of_a_model_loaded_so(tmp_path):
+def test_self_normalised_scores_are_those_of_its_lines(tmp_path):
     language_model = _build_network(3)
     language_model.save(tmp_path / "model")
-    scorer = language_model.scorer(self_normalised=True)
-    log_prob, state = scorer.score(scorer.begin(), "th t")
     loaded = LanguageModel.load(tmp_path / "model", self_normalised=True)
     [score] = loaded.score(["th t"])
-    assert log_prob + scorer.end(state) == pytest.approx(score.log_prob, abs=1e-5)
-    for other in (loaded, pickle.loads(pickle.dumps(loaded))):
-        assert other.scorer().score(scorer.begin(), "th t") == (log_prob, state)
-    normalised, _ = language_model.scorer().score(scorer.begin(), "th t")
-    assert log_prob != pytest.approx(normalised, abs=0.01)
-    contexts = np.frombuffer(scorer.begin(), np.int32)[None]
-    for word in ("th", "t"):
-        scores, contexts = scorer.score_ids(contexts, language_model.vocabulary.encode([word]))
-        log_prob -= scores[0]
-    assert (log_prob, contexts.tobytes()) == (pytest.approx(0, abs=1e-5), state)
+    normalised, _ = language_model.scorer().score(language_model.scorer().begin(), "th t")
+    for model in (loaded, pickle.loads(pickle.dumps(loaded))):
+        scorer = model.scorer()
+        log_prob, state = scorer.score(scorer.begin(), "th t")
+        assert log_prob + scorer.end(state) == pytest.approx(score.log_prob, abs=1e-5)
+        assert log_prob != pytest.approx(normalised, abs=0.01)

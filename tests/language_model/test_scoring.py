@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from keras_nplm import InputError, LanguageModel, Vocabulary
+from keras_nplm.language_model.new_words import count_new_words
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.spelling import SpellingModel
 from tests.tokenizers import KINDS, build_model
@@ -38,9 +40,10 @@ def test_lines_follow_those_of_the_batch_before(build_ngram_model):
 
 
 def test_a_long_text_is_evaluated_while_it_is_read(build_ngram_model):
-    language_model = build_ngram_model("sentence")
+    plain = build_ngram_model("sentence")
     # unknown words are spelled in chunks
-    language_model.spelling = SpellingModel({"dog": 1, "dogs": 1})
+    spelling = SpellingModel({"dog": 1, "dogs": 1})
+    language_model = LanguageModel(plain.model, plain.vocabulary, "words", spelling=spelling)
     read = []
     seen = []
 
@@ -77,3 +80,14 @@ def test_blank_lines_are_no_sentences_as_in_evaluate(tokenizer, boundary):
     for line, score, tokens in zip(lines, scores, model.score_tokens(lines), strict=True):
         assert len(tokens) == score.tokens
         assert line.strip(" \t\n") or (score.log_prob, score.tokens) == (0.0, 0)
+
+
+def test_reserved_words_are_unknown_words_or_refused():
+    lines = ["the cat sat", "the dog sat on the mat", "a zzz sat"] * 3
+    model = build_model("whitespace", lines, vocabulary=Vocabulary(["the", "cat", "sat"]))
+    found, expected = (model.evaluate([f"the {word} sat", "a cat"]) for word in ("<pad>", "zzz"))
+    assert found["log_prob"] == expected["log_prob"]
+    assert count_new_words(model, ["the <pad> new new"]) == {"new": 2}
+    for word in ("<s>", "</s>"):
+        with pytest.raises(InputError, match=f"reserved token {word}"):
+            model.evaluate([f"the {word} sat"])

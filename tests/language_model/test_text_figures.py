@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from keras_nplm import LanguageModel, Uniform, Vocabulary, estimate, mix, open_corpus
-from keras_nplm.cli.main import main
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.models.spelling import SpellingModel
@@ -90,25 +89,19 @@ def compute_plainly(language_model: LanguageModel, lines: list[str]) -> dict[str
     return dict(zip(FIGURES, (*rates, characters, size, words, spelled), strict=True))
 
 
-def test_figures_equal_a_plain_oracle_by_every_way(directory, tokenizer, capsys):
-    language_model = LanguageModel.load(directory / "model")
+def test_figures_equal_a_plain_oracle_by_every_way(directory, tokenizer, ask):
+    path = directory / "model"
+    language_model = LanguageModel.load(path)
     lines = (directory / "test.txt").read_text().split("\n")
     expected = compute_plainly(language_model, lines)
-    metrics = json.loads((directory / "model" / "metrics.json").read_text())["test"]
+    metrics = json.loads((path / "metrics.json").read_text())["test"]
     has_unknown = get_tokenizer(tokenizer).has_unknown
     assert (metrics["unk_tokens"] > 0) == (language_model.spelling is not None) == has_unknown
-    command = ["evaluate", str(directory / "model")]
-    assert main([*command, "--text", str(directory / "test.txt"), "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
+    printed = ask("evaluate", path, "--text", directory / "test.txt")
     for figures in (metrics, language_model.evaluate(iter(lines)), printed):
         assert {name: figures[name] for name in FIGURES} == pytest.approx(expected, rel=1e-6)
         assert figures.get("normalised", []) == tokenizer.split("+")[1:]
-    assert main([*command, "--all"]) == 0
     assert expected["bits_per_byte"] < expected["bits_per_character"]  # the text is not ASCII
-    out = capsys.readouterr().out
-    for name, digits in (("bits_per_character", 3), ("bits_per_byte", 3), (FIGURES[2], 2)):
-        assert f" {expected[name]:.{digits}f} " in out
-    assert ("of the normalised text" in out) == ("+" in tokenizer)
 
 
 def test_a_mixture_has_the_spelling_of_its_components(directory):
@@ -121,21 +114,13 @@ def test_a_mixture_has_the_spelling_of_its_components(directory):
 
 
 @pytest.mark.parametrize("has_spelling", [True, False])
-def test_figures_of_unknown_words_need_a_spelling_model(tmp_path, capsys, has_spelling):
-    vocabulary = Vocabulary(["the"])
-    language_model = LanguageModel(Uniform(5, "sentence"), vocabulary, "whitespace")
-    if has_spelling:
-        language_model.spelling = SpellingModel.from_vocabulary(vocabulary)
-    language_model.save(tmp_path / "model")
-    (tmp_path / "unknown.txt").write_text("unseen words")
-    assert main(["evaluate", str(tmp_path / "model"), "--text", str(tmp_path / "unknown.txt")]) == 0
-    is_missing = ": none. The model has no spelling model" in capsys.readouterr().out
-    assert is_missing == (not has_spelling)
-
-
-def test_text_without_unknown_words_needs_no_spelling_model():
+def test_figures_of_unknown_words_need_a_spelling_model(has_spelling):
     vocabulary = Vocabulary(["the", "cat", "sat"])
-    language_model = LanguageModel(Uniform(7, "sentence"), vocabulary, "whitespace")
+    spelling = SpellingModel.from_vocabulary(vocabulary) if has_spelling else None
+    model = Uniform(7, "sentence")
+    language_model = LanguageModel(model, vocabulary, "whitespace", spelling=spelling)
+    figures = language_model.evaluate(["unseen words"])
+    assert ("bits_per_character_missing" in figures) == (not has_spelling)
     figures = language_model.evaluate(["the cat sat", "the cat"])
     assert figures["bits_per_character"] == pytest.approx(7 * math.log2(5) / 20)
     assert figures["perplexity_per_word"] == pytest.approx(5)

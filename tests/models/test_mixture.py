@@ -8,7 +8,6 @@ import pytest
 from keras_nplm import Mixture, Uniform, UnigramCache, evaluate, fit_mixture
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models.ngrams import (
-    ContextFrequencies,
     FrequencyBins,
     count_ngrams,
     deleted_interpolation,
@@ -84,7 +83,7 @@ def test_candidates_may_stand_in_any_order():
 def test_weights_depend_on_the_frequency_bin_of_the_context(boundary):
     text = _text(1)
     held_out = _text(2, 3000)
-    bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(text, V, 3, boundary)))
+    bins = FrequencyBins.from_counts(count_ngrams(text, V, 3, boundary))
     models = [
         kneser_ney(text, V, 4, boundary),
         kneser_ney(text, V, 2, boundary),

@@ -135,7 +135,6 @@ NGRAMS = {
     "a word without class": lambda: ngrams.class_based(TEXT, TEXT, CLASSES, 3),
     "classes of fewer words": lambda: ngrams.class_based(TEXT, TEXT, CLASSES[:5], 3),
     "too many classes": lambda: ngrams.exchange_classes(TEXT, V, 4),
-    "start of more classes": lambda: ngrams.exchange_classes(TEXT, V, 1, start=CLASSES),
     "classes of no words": lambda: ngrams.exchange_classes(np.array([3, 3]), V, 1),
     "probability 0": lambda: fit_weights(np.array([[0.0, -np.inf], [0.0, -np.inf]])),
     "threshold": lambda: ngrams.prune(MODEL, -1e-9),
@@ -159,9 +158,7 @@ COMBINED = {
     "length": lambda: NgramCache(V, "stream", length=0),
     "no spelled words": lambda: SpellingModel({}),
 }
-BINS = ngrams.FrequencyBins(
-    ngrams.ContextFrequencies.from_counts(ngrams.count_ngrams(TEXT, V, 2, "stream"))
-)
+BINS = ngrams.FrequencyBins.from_counts(ngrams.count_ngrams(TEXT, V, 2, "stream"))
 
 
 @pytest.mark.parametrize(

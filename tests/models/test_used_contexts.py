@@ -23,9 +23,8 @@ from keras_nplm import (
 )
 from keras_nplm.data.ids import PAD_ID
 from keras_nplm.language_model import kenlm
-from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams, prune
+from keras_nplm.models.ngrams import FrequencyBins, count_ngrams, prune
 from keras_nplm.models.ngrams.backoff import BackoffModel
-from keras_nplm.models.ngrams.tables import ContextTrie
 
 V = 12
 VOCABULARY = Vocabulary([f"w{i}" for i in range(V - 4)])
@@ -34,7 +33,7 @@ TEXT[6::7] = 3
 KNESER_NEY = kneser_ney(TEXT, V, 4)
 DELETED = deleted_interpolation(TEXT, TEXT[::-1], V, 3)
 CLASSES = np.array([0, 4, 2, 3, 4, 5, 5, 6, 6, 7, 7, 7], np.int32)
-BINS = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(TEXT, V, 3)))
+BINS = FrequencyBins.from_counts(count_ngrams(TEXT, V, 3))
 WEIGHTS = np.random.default_rng(0).dirichlet([1] * 2, BINS.number)
 
 
@@ -43,15 +42,15 @@ def _random_tables(seed: int) -> BackoffModel:
     leave them.
     """
     rng = np.random.default_rng(seed)
-    ngrams = {k: np.unique(rng.integers(4, V, (9, k)), axis=0) for k in (2, 3, 4)}
-    contexts = [ngrams[k][:, :-1] for k in (3, 4)]
-    trie = ContextTrie.from_contexts(V, contexts, 3)
-    keys = [np.unique(trie.find_nodes(ngrams[k][:, :-1]) * V + ngrams[k][:, -1]) for k in (2, 3, 4)]
-    log_probs = [rng.uniform(-3, -1, len(key)).astype(np.float32) for key in keys]
-    backoffs = [rng.uniform(-1, 0, size) * rng.integers(0, 2, size) for size in trie.sizes]
-    unigrams = rng.uniform(-4, -2, V).astype(np.float32)
-    return BackoffModel(
-        trie, unigrams, keys, log_probs, [part.astype(np.float32) for part in backoffs], "sentence"
+
+    def draw(order, lowest, highest):
+        ids = np.unique(rng.integers(4, V, (9, order)), axis=0)
+        return ids, rng.uniform(lowest, highest, len(ids)).astype(np.float32)
+
+    ngrams = [draw(order, -3, -1) for order in (2, 3, 4)]
+    contexts = [draw(length, -1, 0) for length in (1, 2, 3)]
+    return BackoffModel.from_ngrams(
+        rng.uniform(-4, -2, V).astype(np.float32), ngrams, contexts, "sentence"
     )
 
 
@@ -63,7 +62,7 @@ MODELS = {
     "deleted interpolation": DELETED,
     "deleted interpolation of the paper": dataclasses.replace(
         DELETED,
-        bins=FrequencyBins(DELETED.bins.frequencies, False),
+        bins=dataclasses.replace(DELETED.bins, back_off=False),
         weights=DELETED.weights[: BINS.bins_per_length],
     ),
     "class-based": class_based(TEXT, TEXT[::-1], CLASSES, 3),

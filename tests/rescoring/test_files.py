@@ -6,7 +6,6 @@ import re
 import pytest
 
 from keras_nplm import InputError, NBestFile, rescore_file
-from keras_nplm.cli.main import main
 from tests.tokenizers import build_model
 
 
@@ -19,14 +18,13 @@ def test_a_refused_file_is_not_written(build_ngram_model, tmp_path):
 
 
 @pytest.fixture
-def rescore(build_ngram_model, tmp_path, capsys):
+def rescore(build_ngram_model, tmp_path, run):
     """Function that runs the command on a text of lists: standard output and standard error."""
     build_ngram_model("sentence").save(tmp_path / "model")
 
     def rescore(text: str, *flags: str, status: int = 0) -> tuple[str, str]:
         (tmp_path / "list").write_text(text)
-        assert main(["rescore", str(tmp_path / "model"), str(tmp_path / "list"), *flags]) == status
-        return capsys.readouterr()
+        return run("rescore", tmp_path / "model", tmp_path / "list", *flags, status=status)
 
     return rescore
 
@@ -73,11 +71,10 @@ def test_the_command_reads_archives_of_kaldi(rescore, tmp_path):
     assert "Kaldi's format needs files for the costs." in error
 
 
-def test_a_tokenizer_option_keeps_the_normalisation(tmp_path):
+def test_a_tokenizer_option_keeps_the_normalisation(tmp_path, run):
     build_model("words+lower+numbers", ["the cat 1"], 2).save(tmp_path / "model")
     (tmp_path / "n.best").write_text("0 ||| The Cat 12 ||| LM= 1 ||| 1\n")
-    command = ["rescore", str(tmp_path / "model"), str(tmp_path / "n.best")]
-    command += ["--output", str(tmp_path / "out"), "--weights", "nplm=1", "nplm_unk=1"]
     for flags in ([], ["--tokenizer", "whitespace"]):
-        assert main([*command, *flags]) == 0
-        assert re.search(r"nplm_unk= -?0(\.0+)? ", (tmp_path / "out").read_text())
+        weights = ("--weights", "nplm=1", "nplm_unk=1")
+        out = run("rescore", tmp_path / "model", tmp_path / "n.best", *weights, *flags).out
+        assert re.search(r"nplm_unk= -?0(\.0+)? ", out)

@@ -61,7 +61,8 @@ QUARTERS = st.integers(-40, 40).map(lambda number: number / 4)
 LISTS = st.lists(
     st.lists(st.tuples(TEXTS, QUARTERS, QUARTERS), min_size=1, max_size=4), min_size=1, max_size=3
 )
-WEIGHTS = st.sampled_from([{}, {"LM": 0.5, "nplm": 2.0, "nplm_words": -0.25}])
+WEIGHTS = st.sampled_from([{}, {"LM": 0.5, "nplm": 2.0, "nplm_words": -0.25, "nplm_unk": 3.0}])
+BOUNDARIES = st.sampled_from(["sentence", "stream", "text"])
 
 
 def open_lists(path: Path, files: Files, format: str | None = None) -> NBestFile:
@@ -87,26 +88,26 @@ def read(file: NBestFile) -> list:
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_lists_are_read_ranked_and_written(build_ngram_model, tmp_path, format, ending):
-    model = build_ngram_model("sentence")
     output = tmp_path / f"out{ending}"
 
     @settings(max_examples=25, derandomize=True)
-    @given(lists=LISTS, weights=WEIGHTS)
-    def check(lists, weights):
+    @given(lists=LISTS, weights=WEIGHTS, boundary=BOUNDARIES)
+    def check(lists, weights, boundary):
+        model = build_ngram_model(boundary)
         rows = [(f"u-{number}", *row) for number, rows in enumerate(lists) for row in rows]
         file = open_lists(tmp_path / f"list{ending}", RENDER[format](rows), format)
         result = rescore_file(model, file, output, weights=weights)
         scores = list(model.score([row[1] for row in rows], min_log_prob=-228, alone=True))
         ranked = []
         for (name, text, score, lm), found in zip(rows, scores, strict=True):
-            values = {"LM": lm, "score": score, "nplm": found.log_prob, "nplm_words": found.tokens}
+            values = {"LM": lm, "score": score, "nplm": found.log_prob}
+            values |= {"nplm_words": found.tokens, "nplm_unk": found.unk_tokens}
             used = weights or {"score": 1, "nplm": 1}
             values["total"] = sum(weight * values[feature] for feature, weight in used.items())
             ranked.append((name, text, values))
         ranked.sort(key=lambda row: (int(row[0][2:]), -row[2]["total"]))
         names = {"nplm": "nplm"} | WRITTEN[format]
-        if weights:
-            names["nplm_words"] = "nplm_words"
+        names |= {name: name for name in ("nplm_words", "nplm_unk") if name in weights}
         costs = {name: tmp_path / f"out.{name}{ending}" for name in names.values()}
         written = NBestFile(output, format, costs if format == "kaldi" else {})
         groups = itertools.groupby(ranked, key=lambda row: row[0])
@@ -190,9 +191,6 @@ def test_hostile_lines_are_read_or_refused(build_ngram_model, tmp_path, format, 
         pytest.param(
             "Utt\tText\tam\n7\ta\t-1\n", [("7", ["a"], {"am": [-1]})], id="tsv, known names"
         ),
-        pytest.param(
-            "one\ttwo\tam\n7\ta\t-1\n", [("7", ["a"], {"am": [-1]})], id="tsv, no number in scores"
-        ),
         pytest.param("id\ttext\t-1\n", [("id", ["text"], {"score": [-1]})], id="tsv, a number"),
         pytest.param("one\ttwo\n", [("one", ["two"], {})], id="tsv without scores"),
     ],
@@ -212,6 +210,7 @@ DAMAGED = [
     {"": "0\ta\t1\n0\tb\n"},
     {"": "0\ta\t1\n0\tb\t1_0\n"},
     {"": "7\tthe cat\tx\t-2\n"},
+    {"": "one\ttwo\tam\n7\ta\t-1\n"},
     {"": "id\ttext\tam\n"},
     {"": "id\ttext\tam\tam\n0\ta\t1\t2\n"},
     {"": "NBestList1.0\n"},

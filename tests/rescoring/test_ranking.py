@@ -1,6 +1,5 @@
-"""Rescoring of lists in memory: the features are the scores of sentences; weights and totals."""
+"""Rescoring of lists in memory: weights and totals; for features see `test_formats.py`."""
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -8,20 +7,6 @@ import pytest
 
 from keras_nplm import NBestList, rescore
 from keras_nplm.rescoring.ranking import default_weights
-
-TEXTS = ["the cat sat on a mat", "the cat sat on the mat", "", "the dog sat", "mat"]
-
-
-@pytest.mark.parametrize("boundary", ["sentence", "stream", "text"])
-def test_features_are_the_scores_of_the_sentences(build_ngram_model, boundary):
-    model = build_ngram_model(boundary)
-    expected = {text: dataclasses.astuple(next(model.score([text], alone=True))) for text in TEXTS}
-    best = max(TEXTS, key=lambda text: expected[text])
-    for nbest in rescore(model, [NBestList("0", TEXTS), NBestList("1", TEXTS[::-1])]):
-        columns = np.stack([nbest.features[f"nplm{end}"] for end in ("", "_words", "_unk")], axis=1)
-        rows = [expected[text] for text in nbest.texts]
-        np.testing.assert_allclose(columns, rows, rtol=1e-5, atol=1e-6)
-        assert nbest.texts[0] == best
 
 
 @pytest.mark.parametrize(

@@ -53,17 +53,6 @@ def test_tuned_weights_are_near_the_best_of_all(seed):
     assert tuned == tune(pool, find_losses(losses), {"score": 1, "nplm": 0})
 
 
-def test_tuning_finds_hidden_weights():
-    """Of three features, of unlike scales, two tell the right hypothesis together; none does
-    alone.
-    """
-    pool, losses = draw_lists(1, [1.0, 0.02, 0.0], noise=0.0, lists=200)
-    tuned = tune(pool, find_losses(losses), {"score": 1, "nplm": 0, "am": 0})
-    alone = min(sum_losses(pool, losses, {name: 1}) for name in tuned)
-    assert sum_losses(pool, losses, tuned) < 0.02 * alone
-    assert tuned["nplm"] == pytest.approx(0.02 * tuned["score"], rel=0.1)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_tuned_weights_are_never_worse_than_their_beginnings(seed):
     """Of noise, the best of many weights is better than those that the expected loss leads to."""

@@ -19,8 +19,7 @@ NETWORKS = [
 ]
 NGRAMS = ["kneser-ney", "approximation", "arpa", "interpolation", "class-based", "uniform"]
 MIXTURES = ["by frequency", "in a mixture, without weight", "interpolation of the paper"]
-# SavedModels hold these, too, and files for devices do not
-SERVED_ALONE = [
+OTHERS = [
     *("keras model", "hybrid", "hybrid of spelled words", "mixture in a mixture"),
     *("short-list", "short-list of all words"),
 ]

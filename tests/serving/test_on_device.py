@@ -42,7 +42,16 @@ KINDS = [
     "interpolation",
     "by frequency",
     "in a mixture, without weight",
+    "hybrid of spelled words",
+    "short-list",
 ]
+CONTENTS = {
+    "interpolation": "n-grams",
+    "by frequency": "mixture",
+    "in a mixture, without weight": "mixture",
+    "hybrid of spelled words": "hybrid",
+    "short-list": "shortlist",
+}
 
 
 def run_litert(path, **inputs):
@@ -119,14 +128,14 @@ def check_log_probs(path, run, model, contexts, rtol=1e-4):
     "name, boundary",
     [*((name, "sentence") for name in KINDS), *(("paper", boundary) for boundary in BOUNDARIES)],
 )
-def test_runtimes_give_the_numbers_of_python(name, boundary, tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_nplm.serving.device_graphs.TILE_WORDS", 16)
+def test_runtimes_give_the_numbers_of_python(name, boundary, tmp_path):
     model = build_model(name, boundary)
     vocabulary = Vocabulary([f"w{i}" for i in range(model.vocabulary_size - 4)])
     language_model = LanguageModel(model, vocabulary, "words", boundary)
     rtol = 0.05 if "bfloat16" in name else 1e-4
     for export, run, _ in FORMATS.values():
-        path, *_ = export(language_model, tmp_path / "next.tflite")
+        path, description, *_ = export(language_model, tmp_path / "next.tflite")
+        assert read_json(description)["content"] == CONTENTS.get(name, "network")
         for contexts in (make_contexts(model, 60), make_contexts(model, 60)[-1:]):
             check_log_probs(path, run, model, contexts, rtol)
         path, *_ = export(language_model, tmp_path / "score", signature="score")

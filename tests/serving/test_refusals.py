@@ -29,18 +29,14 @@ def target(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def build_hybrid_network() -> HybridNetwork:
-    return compose(SIZE, kind=HybridNetwork, boundary="stream")
-
-
 def test_files_for_devices_of_other_models(target, messages, capsys):
     uniform = Uniform(SIZE, "stream")
-    networks = [compose(SIZE, boundary="stream") for _ in range(2)]
+    network = compose(SIZE, boundary="stream")
+    without_ngrams = compose(SIZE, kind=HybridNetwork, boundary="stream")
     for model, is_alone in (
-        (build_hybrid_network(), False),
-        (Mixture([build_hybrid_network(), uniform], [0.5, 0.5]), False),
+        (Mixture([without_ngrams, uniform], [0.5, 0.5]), False),
         (uniform, True),
-        (Mixture(networks, [0.5, 0.5]), True),
+        (Mixture([network, network], [0.5, 0.5]), True),
     ):
         language_model = LanguageModel(model, VOCABULARY, "words")
         export = functools.partial(export_litert, language_model, target / "new")

@@ -1,12 +1,11 @@
 """The served functions: results, documentation, empty batches, blocks, bad requests."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from keras_nplm.serving.signatures import FUNCTIONS, ServingModule
 from tests.serving.served import answer, check_served_scores, check_served_words
-from tests.text_cases import PROMPTS, build_case_model
+from tests.text_cases import PROMPTS
 
 SENTENCES = [
     "The value of the name is a string.",
@@ -30,15 +29,6 @@ def test_words_and_scores_are_those_of_python(loaded, language_model):
     for i, text in enumerate(texts):
         for name, values in answer(signatures["score"], [text]).items():
             np.testing.assert_allclose(values[0], batch[name][i], rtol=1e-6)
-
-
-@pytest.mark.parametrize("boundary", ["stream", "text"])
-def test_texts_of_other_boundaries_are_texts_of_their_own(boundary):
-    language_model = build_case_model("words", boundary)
-    functions = ServingModule(language_model, 5).functions
-    texts = ["the cat sat b .", "", "a bird sat", "cat cat cat cat cat"]
-    check_served_words(functions, language_model, texts, 5)
-    check_served_scores(functions["score"], language_model, texts)
 
 
 def test_functions_of_ids_and_words_have_the_numbers_of_python(language_model, monkeypatch):

@@ -43,9 +43,6 @@ def long(*values: object) -> object:
     return pytest.param(*values, marks=pytest.mark.long)
 
 
-of_tokenizers = pytest.mark.parametrize("tokenizer", [*KINDS, *map(long, STEPS)])
-
-
 @functools.cache
 def build_graph(tokenizer: str, subwords: str = "unigram") -> TextGraph:
     return TextGraph(build_case_vocabulary(tokenizer, subwords), tokenizer, "sentence")
@@ -79,15 +76,18 @@ def check_contexts(tokenizer: str, texts: list[bytes], subwords: str = "unigram"
         assert ids == [BOS_ID, BOS_ID, *known][1 - ORDER :], repr(text)
 
 
-@of_tokenizers
-def test_odd_texts_have_the_ids_of_training(tokenizer):
-    check_ids(tokenizer, TEXTS)
-    check_contexts(tokenizer, [*map(str.encode, PROMPTS)])
-    check_contexts(tokenizer, [])
-
-
-def test_byte_pairs_are_those_of_training():
-    check_ids("sentencepiece+lower", TEXTS, "bpe")
+@pytest.mark.parametrize(
+    "tokenizer, subwords",
+    [
+        *((kind, "unigram") for kind in KINDS),
+        ("sentencepiece+lower", "bpe"),
+        *(long(steps, "unigram") for steps in STEPS),
+    ],
+)
+def test_odd_texts_have_the_ids_of_training(tokenizer, subwords):
+    check_ids(tokenizer, TEXTS, subwords)
+    check_contexts(tokenizer, [*map(str.encode, PROMPTS)], subwords)
+    check_contexts(tokenizer, [], subwords)
 
 
 @pytest.mark.long
@@ -176,7 +176,7 @@ def test_short_contexts_are_padded_by_boundary(boundary, padding):
 
 @pytest.mark.parametrize(
     "tokenizer, boundary",
-    [("sentencepiece", "sentence"), long("words", "stream"), long("sentencepiece", "text")],
+    [("sentencepiece", "sentence"), ("words", "stream"), long("sentencepiece", "text")],
 )
 def test_served_scores_of_odd_texts_are_those_of_python(tokenizer, boundary):
     language_model = build_case_model(tokenizer, boundary)
@@ -184,6 +184,13 @@ def test_served_scores_of_odd_texts_are_those_of_python(tokenizer, boundary):
     texts = texts[::9] if boundary == "text" else texts
     functions = ServingModule(language_model).functions
     check_served_scores(functions["score"], language_model, texts)
+
+
+@pytest.mark.parametrize("boundary", ["stream", "text"])
+def test_words_after_texts_of_other_boundaries_are_those_of_python(boundary):
+    language_model = build_case_model("words", boundary)
+    functions = ServingModule(language_model, 5).functions
+    check_served_words(functions, language_model, ["the cat sat b .", "", "a bird sat"], 5)
 
 
 def test_markers_in_served_text_are_unknown_words():
@@ -214,8 +221,8 @@ def small_beam(monkeypatch):
 @pytest.mark.parametrize("tokenizer", [long(kind) for kind in KINDS])
 def test_words_after_odd_prompts_are_those_of_python(tokenizer):
     language_model = build_case_model(tokenizer)
-    functions = ServingModule(language_model, top_k=3).functions
-    check_served_words(functions, language_model, PROMPTS, 3)
+    signatures = ServingModule(language_model, top_k=3).signatures()
+    check_served_words(signatures, language_model, PROMPTS, 3)
 
 
 @pytest.mark.long
@@ -243,10 +250,10 @@ WORDS = ["the", "cat", "cat's", "a-b", "ca", "éa字", "C", "."]
 
 @functools.cache
 def build_split_and_match(tokenizer: str):
-    prefixes = PrefixTable(PrefixIndex(WORDS, first=0))
-    longest = LONGEST_PREFIX if tokenizer == "characters" else prefixes.longest
+    index = PrefixIndex(WORDS, range(len(WORDS)))
+    longest = LONGEST_PREFIX if tokenizer == "characters" else index.longest
     texts = tf.TensorSpec([None], tf.string)
-    functions = (UnfinishedWords(tokenizer, longest).split, prefixes.match)
+    functions = (UnfinishedWords(tokenizer, longest).split, PrefixTable(index).match)
     return [tf.function(function, [texts], autograph=False) for function in functions]
 
 
@@ -269,12 +276,6 @@ def test_texts_and_prefixes_are_split_as_in_python(name, text):
     assert fits == [each.startswith(expected[1]) for each in WORDS]
     if any(fits):
         assert (context.decode(), word.decode()) == expected
-
-
-def test_long_prefixes_of_a_long_word_fit_no_word():
-    table = PrefixTable(PrefixIndex(["a" * 1000, "b"], first=0))
-    fits = table.match(tf.constant(["a" * 256, "a" * 257, "b"]))
-    assert fits.numpy().tolist() == [[True, False], [False, False], [False, True]]
 
 
 # A tokenizer of one's own

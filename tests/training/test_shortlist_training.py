@@ -64,7 +64,6 @@ def test_options_that_do_not_fit_are_refused(directory, here, run, messages):
     Path("model").symlink_to(directory)
     for command in (
         "evaluate model --ln-z",
-        "export model model.tflite",
         "train --output no --background model",
         "train --output no --set shortlist_size=99999",
     ):

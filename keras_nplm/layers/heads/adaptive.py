@@ -37,6 +37,7 @@ class AdaptiveHead(Head):
     """
 
     options = ("cutoffs",)
+    is_normalised = True
 
     def __init__(
         self,
@@ -114,6 +115,9 @@ class AdaptiveScores(NamedTuple):
 
     def take(self, places: Tensor) -> "AdaptiveScores":
         return self._replace(features=ops.take(self.features, places, axis=0))
+
+    def as_linear(self) -> None:
+        return None
 
     def _clusters(self) -> Iterator[tuple]:
         return zip(self.head.projections, self.head.clusters, strict=True)

@@ -32,6 +32,9 @@ class Head(ConfiguredLayer, abc.ABC):
     words_option = "vocabulary_size"
     uses_embedding = False  # whether the head needs the matrix C of the context; see `tie`
     has_word_rows = False  # whether it has a row for each word: for W, a pointer, and new words
+    is_normalised = False  # whether its logits are log-probabilities: log Z is 0
+    # whether `logits` may loop over contexts, in less memory; runtimes of devices may have no loops
+    uses_loops = True
 
     def __init__(self, vocabulary_size: int, weight_decay: float = 0.0, **kwargs: Any):
         check_integer("vocabulary_size", vocabulary_size, 2)

@@ -54,8 +54,6 @@ class EnergyHead(Head):
 
     options = ("hidden_units", "dropout")
     uses_embedding = True
-    # of `logits`, over contexts: less memory, but runtimes of devices may have none
-    uses_loop = True
 
     def __init__(
         self,
@@ -134,7 +132,7 @@ class EnergyScores(NamedTuple):
         words = self.head.embed_words()
         if len(self.v.shape) == 2:  # dropout gives each context a v of its own
             return energies(self.contexts, words, self.v) + self.head.b
-        return all_energies(self.contexts, words, self.v, loop=self.head.uses_loop) + self.head.b
+        return all_energies(self.contexts, words, self.v, loop=self.head.uses_loops) + self.head.b
 
     def logit(self, word_ids: Tensor) -> Tensor:
         a = ops.tanh(self.contexts + self.head.embed_words(word_ids))  # [B, h]
@@ -158,3 +156,6 @@ class EnergyScores(NamedTuple):
         contexts = ops.take(self.contexts, places, axis=0)
         v = self.v if len(self.v.shape) == 1 else ops.take(self.v, places, axis=0)
         return EnergyScores(self.head, contexts, v)
+
+    def as_linear(self) -> None:
+        return None

@@ -156,20 +156,24 @@ def _expect_counts(
             for table, numbers in zip(tables, nodes[:, block], strict=True):
                 table.add(numbers, counts)
             progress.update(len(counts))
+    for table in tables:
+        table.add(np.array([-1]), np.zeros((1, size)))
     return unigram, tables
 
 
 class _ExpectedCounts:
-    """The n-grams of one order, with their expected counts: those of the text, and all above
-    `min_count`.
+    """The n-grams of one order with their expected counts, sorted by key: those of the text, and
+    all above `min_count`.
+
+    Attributes: `keys` and `counts`, in blocks.
     """
 
     def __init__(self, text_keys: np.ndarray, vocabulary_size: int, min_count: float):
+        self.keys: list[np.ndarray] = []
+        self.counts: list[np.ndarray] = []
         self._text_keys = text_keys
         self._size = vocabulary_size
         self._min_count = min_count
-        self._keys: list[np.ndarray] = []
-        self._counts: list[np.ndarray] = []
         # the last context so far, and its counts: the next contexts may continue it
         self._node = -1
         self._sum = np.zeros(vocabulary_size)
@@ -177,51 +181,30 @@ class _ExpectedCounts:
     def add(self, nodes: np.ndarray, counts: np.ndarray) -> None:
         """Add the counts of every word, [B, |V|], in contexts by their numbers, [B], or -1.
 
-        Equal numbers follow each other, also from one call to the next.
+        Equal numbers follow each other, also from one call to the next. A last call with -1 ends
+        the table.
         """
         first = np.flatnonzero(np.diff(nodes, prepend=-2))
-        sums = np.add.reduceat(counts, first, axis=0)
-        ends = nodes[first]
-        last = sums[-1].astype(np.float64)
-        if ends[0] == self._node:
-            if len(ends) == 1:
-                last += self._sum
+        nodes = nodes[first]
+        sums = np.add.reduceat(counts, first, axis=0).astype(np.float64)
+        if nodes[0] == self._node:
             sums[0] += self._sum
         else:
-            self._list_open()
-        self._list(ends[:-1], sums[:-1])
-        self._node = int(ends[-1])
-        self._sum = last
-
-    def _list_open(self) -> None:
-        self._list(np.array([self._node]), self._sum[None].astype(np.float32))
+            nodes = np.append(self._node, nodes)
+            sums = np.vstack([self._sum, sums])
+        self._list(nodes[:-1], sums[:-1].astype(np.float32))
+        self._node = nodes[-1]
+        self._sum = sums[-1]
 
     def _list(self, nodes: np.ndarray, counts: np.ndarray) -> None:
-        """List the n-grams of complete rows: not those with -1."""
-        frequent = np.flatnonzero(counts > self._min_count)
-        rows, words = np.divmod(frequent, self._size)
-        has_node = nodes[rows] >= 0
-        self._append(nodes, counts, rows[has_node], words[has_node])
-        # the n-grams of the text that are not listed yet
-        rows = np.flatnonzero(nodes >= 0)
-        owner, place = find_followers(self._text_keys, nodes[rows], self._size)
-        rows = rows[owner]
-        words = self._text_keys[place] % self._size
-        rare = counts[rows, words] <= self._min_count
-        self._append(nodes, counts, rows[rare], words[rare])
-
-    def _append(
-        self, nodes: np.ndarray, counts: np.ndarray, rows: np.ndarray, words: np.ndarray
-    ) -> None:
-        self._keys.append(nodes[rows] * self._size + words)
-        self._counts.append(counts[rows, words])
-
-    def sorted(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sorted keys, and the expected count of each."""
-        self._list_open()
-        keys = np.concatenate(self._keys)
-        by_key = np.argsort(keys)
-        return keys[by_key], np.concatenate(self._counts)[by_key]
+        """List the n-grams of complete contexts."""
+        is_listed = counts > self._min_count
+        owner, place = find_followers(self._text_keys, nodes, self._size)
+        is_listed[owner, self._text_keys[place] % self._size] = True
+        is_listed[nodes < 0] = False
+        rows, words = is_listed.nonzero()
+        self.keys.append(nodes[rows] * self._size + words)
+        self.counts.append(counts[rows, words])
 
 
 def _estimate_probabilities(
@@ -232,7 +215,8 @@ def _estimate_probabilities(
     all_keys: list[np.ndarray] = []
     log_probs: list[np.ndarray] = []
     for k, table in enumerate(tables, start=2):
-        keys, counts = table.sorted()
+        keys = np.concatenate(table.keys)
+        counts = np.concatenate(table.counts)
         if k > 2:
             # by rounding, an n-gram just above `min_count` may be listed without its ending
             has_ending = find(all_keys[-1], text.contexts.find_endings(k, keys)) >= 0

@@ -1,10 +1,9 @@
 """ARPA files: the text format of back-off n-gram models, as KenLM and SRILM read and write it."""
 
-import functools
 import gzip
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,21 +13,19 @@ from keras_nplm.data.ids import BOS, BOS_ID, EOS, EOS_ID, PAD_ID, SPECIALS, UNK,
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
-from keras_nplm.io.text import open_text
 from keras_nplm.models.base import check_vocabulary_size, row_blocks
-from keras_nplm.models.ngrams.arpa_lines import ArpaLines, Section, read_header, read_section
+from keras_nplm.models.ngrams.arpa_lines import Section, make_line_error, read_sections
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.kneser_ney import compute_logs
 from keras_nplm.models.ngrams.mass import BackoffMass
 from keras_nplm.models.ngrams.merging import merge_into_unk
-from keras_nplm.models.ngrams.tables import ContextTrie
 
 _LN10 = np.log(10)
 _LOG10_ZERO = -99.0  # by convention, the log10 of probability 0
 _ROUNDING = 0.01  # relative, by which the probabilities after a context may sum to more than 1
 _SUM_ROUNDING = 1e-4  # by which probabilities of seven digits may sum to more than 1
 _DIGITS = 1e-3  # the same for what a back-off weight multiplies: some tools write four digits
-BLOCK_NGRAMS = 1 << 16  # n-grams that are written at a time
+_BLOCK_NGRAMS = 1 << 14  # n-grams that are written at a time
 _UNK = "<UNK>"  # as some tools write <unk>
 _NO_UNK = -100.0  # KenLM's log10 P of out-of-vocabulary words where a file has no <unk>
 
@@ -48,31 +45,29 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
         RunError: the file cannot be written.
     """
     check_vocabulary_size(model, len(vocabulary))
+    model = _remove_empty_orders(model)
     words = np.array(vocabulary.words, dtype=object)
     is_listed = np.isfinite(model.unigrams)
     is_listed[[BOS_ID, EOS_ID]] = True
     for order, keys in enumerate(model.keys, start=2):
-        for block in row_blocks(len(keys), BLOCK_NGRAMS):
+        for block in row_blocks(len(keys), _BLOCK_NGRAMS):
             is_listed[model.ngrams(order, block)] = True
     unigrams = np.flatnonzero(is_listed)
     numbers = [len(unigrams), *map(len, model.keys)]
-    highest = _find_highest_order(model)
-    if highest == 1:
+    if model.order == 1:
         # KenLM refuses a file of 1-grams alone, and reads one whose order 2 is empty
-        highest = 2
-        numbers = [len(unigrams), 0]
+        numbers.append(0)
     opener = gzip.open if Path(path).suffix.lower() == ".gz" else open
     with (
         replace_file(path) as temporary,
         opener(temporary, "wt", encoding="utf-8", newline="\n") as file,
     ):
         file.write("\\data\\\n")
-        for order, number in enumerate(numbers[:highest], start=1):
+        for order, number in enumerate(numbers, start=1):
             file.write(f"ngram {order}={number}\n")
-        for order in range(1, highest + 1):
+        for order, number in enumerate(numbers, start=1):
             file.write(f"\n\\{order}-grams:\n")
-            has_backoffs = order < min(highest, model.order)
-            for block in row_blocks(numbers[order - 1], BLOCK_NGRAMS):
+            for block in row_blocks(number, _BLOCK_NGRAMS):
                 if order == 1:
                     ids = unigrams[block, None]
                     log_probs = model.unigrams[unigrams[block]]
@@ -80,36 +75,29 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
                     ids = model.ngrams(order, block)
                     log_probs = model.log_probs[order - 2][block]
                 columns = [_format_log10(log_probs), map(" ".join, words[ids].tolist())]
-                if has_backoffs:
-                    columns.append(_format_log10(_find_backoffs(model, ids)))
+                if order < model.order:
+                    nodes = model.contexts.find_nodes(ids)
+                    # no n-gram continues an unknown context
+                    backoffs = np.where(nodes < 0, 0, model.backoffs[order - 1][nodes])
+                    columns.append(_format_log10(backoffs))
                 lines = map("\t".join, zip(*columns, strict=True))
                 file.writelines(map("{}\n".format, lines))
         file.write("\n\\end\\\n")
 
 
-def _find_highest_order(model: BackoffModel) -> int:
-    """Return the order up to which a model must be written: above it are no n-grams, and no weights
-    that count.
+def _remove_empty_orders(model: BackoffModel) -> BackoffModel:
+    """Return a model without its highest orders, if they have no n-gram, and no weight that
+    counts.
     """
     order = model.order
     while order > 1 and not len(model.keys[order - 2]) and not model.backoffs[order - 2].any():
         order -= 1
-    return order
-
-
-def _find_backoffs(model: BackoffModel, ids: np.ndarray) -> np.ndarray:
-    """Return ln γ of contexts, int [N, length]: 0 for those that no n-gram continues."""
-    nodes = model.contexts.find_nodes(ids)
-    backoffs = np.zeros(len(ids), np.float32)
-    is_known = nodes >= 0
-    backoffs[is_known] = model.backoffs[ids.shape[1] - 1][nodes[is_known]]
-    return backoffs
+    return model.cut(order)
 
 
 def _format_log10(log_probs: np.ndarray) -> Iterator[str]:
     finite = np.where(np.isfinite(log_probs), log_probs / _LN10, _LOG10_ZERO)
-    without_sign = np.where(finite == 0, 0.0, finite)  # 0 in place of -0
-    return map("{:.7g}".format, without_sign.tolist())
+    return map("{:.7g}".format, (finite + 0.0).tolist())  # 0 in place of -0
 
 
 class ArpaFile(NamedTuple):
@@ -167,94 +155,61 @@ def read_arpa_file(
     """Read an ARPA file as `read_arpa`, and count the words in which it and the vocabulary
     differ.
     """
-    with open_text(path) as file:
-        lines = ArpaLines(Path(path), file)
-        numbers = read_header(lines)
-        words = SPECIALS if vocabulary is None else vocabulary.words
-        place = {word: i for i, word in enumerate(words)}
-        place[_UNK] = UNK_ID
-        new_ids = itertools.count(len(words))
-        unigrams = read_section(lines, 1, numbers[0], len(numbers), place, new_ids)
-        file_words = [word for word, i in place.items() if i >= len(words)]
-        if vocabulary is None:
-            vocabulary = Vocabulary(file_words)
-        all_words = [*words, *file_words]
-        lines.refuse_repeated(unigrams, unigrams.ids[:, 0], all_words)
-        unigrams = _leave_out_padding(unigrams)
-        ids = unigrams.ids[:, 0]
-        if not np.isin(np.arange(len(SPECIALS), len(vocabulary)), ids).any():
-            _refuse_vocabulary(path, vocabulary, file_words)
-        log_prob = np.full(len(all_words), -np.inf)
-        log_prob[ids] = unigrams.log10_probs
-        log_prob[[PAD_ID, BOS_ID]] = -np.inf
-        absent = np.setdiff1d(np.arange(len(all_words)), [*ids, UNK_ID, PAD_ID, BOS_ID, EOS_ID])
-        is_unk_divided = False
-        if len(absent):
-            share = _divide_unk(log_prob, len(absent))
-            is_unk_divided = share < log_prob[UNK_ID]
-            log_prob[[UNK_ID, *absent]] = share
-        backoff = np.zeros(len(all_words))
-        backoff[ids] = unigrams.log10_backoffs
-        sections = [*map(_leave_out_padding, _read_sections(lines, numbers, place))]
-        _remove_empty_orders(unigrams, sections)
-        refuse_repeated = functools.partial(lines.refuse_repeated, words=all_words)
-        model = _build(log_prob, backoff, sections, boundary, refuse_repeated)
-        if any((section.log10_backoffs > 0).any() for section in (unigrams, *sections)):
-            _refuse_large_backoffs(lines, model, [unigrams, *sections[:-1]], all_words)
-    if is_unk_divided:
-        _divide_listed_unk(model, absent)
+    words = SPECIALS if vocabulary is None else vocabulary.words
+    place = {_UNK: UNK_ID} | {word: i for i, word in enumerate(words)}
+    sections = read_sections(path, place, itertools.count(len(words)))
+    sections = [*map(_leave_out_padding, sections)]
+    file_words = [word for word, i in place.items() if i >= len(words)]
+    all_words = [*words, *file_words]
+    if vocabulary is None:
+        vocabulary = Vocabulary(file_words)
+    is_in_file = np.zeros(len(all_words), bool)
+    is_in_file[sections[0].ids[:, 0]] = True
+    if not is_in_file[len(SPECIALS) : len(vocabulary)].any():
+        _refuse_vocabulary(path, vocabulary, file_words)
+    model = _build(path, all_words, sections, boundary)
+    model.unigrams[[PAD_ID, BOS_ID]] = -np.inf
+    _refuse_large_backoffs(path, all_words, sections, model)
+    absent = len(SPECIALS) + np.flatnonzero(~is_in_file[len(SPECIALS) :])
+    _divide_unk(model, absent)
     outside = len(all_words) - len(vocabulary)
     if outside:
         model = merge_into_unk(model, len(vocabulary))
-    return ArpaFile(model, vocabulary, outside, len(absent))
+    return ArpaFile(_remove_empty_orders(model), vocabulary, outside, len(absent))
 
 
-def _divide_unk(log10_probs: np.ndarray, absent: int) -> float:
-    """Return log10 P of `<unk>` and of each word that a file lacks.
+def _divide_unk(model: BackoffModel, absent: np.ndarray) -> None:
+    """Give the words that a file lacks the probability of its `<unk>`, or a share of it.
 
-    It is that of the file's `<unk>`, unless the sum were above 1: then they share what is left.
-    """
-    of_unk = 10.0 ** log10_probs[UNK_ID]
-    of_words = np.sum(10.0**log10_probs) - of_unk
-    if of_words + (absent + 1) * of_unk <= 1 + _SUM_ROUNDING:
-        return float(log10_probs[UNK_ID])
-    left = max(1 - of_words, of_unk)
-    return float(np.log10(min(of_unk, left / (absent + 1))))
-
-
-def _divide_listed_unk(model: BackoffModel, absent: np.ndarray) -> None:
-    """Divide P(<unk> | h) of each context that lists `<unk>` with the words that a file lacks.
+    They share the probability of `<unk>` if the sum were above 1 otherwise. Then a context h that
+    lists `<unk>` divides it, too:
 
         P'(<unk> | h) = P(<unk> | h) - sum of P(w | h) over the absent words w, which back off
 
     In an interpolated model this is above 0. In others it may be below a share of P(<unk> | h),
-    which `<unk>` keeps. Then γ(h) becomes smaller, so that the sum over all words stays.
+    which `<unk>` keeps. Then γ(h) becomes smaller, so that the sum over all words is 1.
     """
+    p = np.exp(model.unigrams, dtype=np.float64)
+    of_unk = p[UNK_ID]
+    number = len(absent) + 1
+    left = max(1 - p.sum() + of_unk, of_unk)
+    if number * of_unk <= left + _SUM_ROUNDING:
+        model.unigrams[absent] = model.unigrams[UNK_ID]
+        return
+    model.unigrams[[UNK_ID, *absent]] = compute_logs(min(of_unk, left / number))
     is_absent = np.zeros(model.vocabulary_size, bool)
     is_absent[absent] = True
     for k, keys in enumerate(model.keys):
-        rows = np.flatnonzero(keys % model.vocabulary_size == UNK_ID)
-        nodes = keys[rows] // model.vocabulary_size
+        nodes, words = np.divmod(keys, model.vocabulary_size)
+        rows = np.flatnonzero(words == UNK_ID)
+        nodes = nodes[rows]
         listed = np.exp(model.log_probs[k][rows], dtype=np.float64)
         # anew for each order: those below may have other back-off weights now
         rest = listed - BackoffMass(model, is_absent).masses[k + 1][nodes]
-        kept = np.maximum(rest, listed / (len(absent) + 1))
+        kept = np.maximum(rest, listed / number)
         model.log_probs[k][rows] = compute_logs(kept)
-        excess = kept - rest
-        too_much = np.flatnonzero(excess > 0)
-        if len(too_much):
-            _reduce_backoffs(model, k, nodes[too_much], excess[too_much])
-
-
-def _reduce_backoffs(model: BackoffModel, k: int, nodes: np.ndarray, excess: np.ndarray) -> None:
-    """Reduce γ of contexts of k+1 words: the sums of their probabilities fall by `excess`."""
-    is_word = np.ones(model.vocabulary_size, bool)
-    total = BackoffMass(model, is_word).masses[k + 1][nodes]
-    contexts_of_listed = model.keys[k] // model.vocabulary_size
-    p = np.exp(model.log_probs[k], dtype=np.float64)
-    listed = np.bincount(contexts_of_listed, p, minlength=model.contexts.sizes[k])[nodes]
-    backed_off = total - listed
-    model.backoffs[k][nodes] += np.log1p(-excess / backed_off)
+        changed = nodes[kept > rest]
+        model.backoffs[k][changed] = model.compute_backoffs(k + 2)[changed]
 
 
 def _refuse_vocabulary(
@@ -283,52 +238,20 @@ def read_arpa_as_written(path: str | os.PathLike) -> tuple[BackoffModel, dict[st
         InputError: the file is absent, not UTF-8 or malformed (the error names the line), or lists
             no `<s>` or `</s>`.
     """
-    with open_text(path) as file:
-        lines = ArpaLines(Path(path), file)
-        numbers = read_header(lines)
-        place = {UNK: UNK_ID, _UNK: UNK_ID}
-        unigrams = read_section(
-            lines, 1, numbers[0], len(numbers), place, itertools.count(len(SPECIALS))
-        )
-        for word in (BOS, EOS):
-            if word not in place:
-                raise InputError(
-                    f"The 1-grams must list {word}, as KenLM needs it. Received: {path}. "
-                    f"Fix: add the 1-gram, such as -99 {word}, or read the file by "
-                    "`keras-nplm ngram --arpa`."
-                )
-        sections = _read_sections(lines, numbers, place)
-        words = [*SPECIALS, *(word for word, i in place.items() if i >= len(SPECIALS))]
-        refuse_repeated = functools.partial(lines.refuse_repeated, words=words)
-        ids = unigrams.ids[:, 0]
-        refuse_repeated(unigrams, ids)
-        log_prob = np.full(len(words), -np.inf)
-        log_prob[UNK_ID] = _NO_UNK
-        log_prob[ids] = unigrams.log10_probs
-        backoff = np.zeros(len(words))
-        backoff[ids] = unigrams.log10_backoffs
-        return _build(log_prob, backoff, sections, "stream", refuse_repeated, -np.inf), place
-
-
-def _read_sections(
-    lines: ArpaLines, numbers: Sequence[int], place: dict[str, int]
-) -> list[Section]:
-    """Read the sections from order 2 on, and the end of the file."""
-    sections = [
-        read_section(lines, k, number, len(numbers), place)
-        for k, number in enumerate(numbers[1:], start=2)
-    ]
-    lines.expect("\\end\\")
-    return sections
-
-
-def _remove_empty_orders(unigrams: Section, sections: list[Section]) -> None:
-    """Remove the highest orders without n-grams, unless there are back-off weights below them."""
-    while sections and not len(sections[-1].ids):
-        below = sections[-2] if len(sections) > 1 else unigrams
-        if below.log10_backoffs.any():
-            return
-        sections.pop()
+    place = {UNK: UNK_ID, _UNK: UNK_ID}
+    sections = read_sections(path, place, itertools.count(len(SPECIALS)))
+    for word in (BOS, EOS):
+        if word not in place:
+            raise InputError(
+                f"The 1-grams must list {word}, as KenLM needs it. Received: {path}. "
+                f"Fix: add the 1-gram, such as -99 {word}, or read the file by "
+                "`keras-nplm ngram --arpa`."
+            )
+    words = [*SPECIALS, *(word for word, i in place.items() if i >= len(SPECIALS))]
+    model = _build(path, words, sections, "stream", zero=-np.inf)
+    if np.isneginf(model.unigrams[UNK_ID]):
+        model.unigrams[UNK_ID] = _NO_UNK * _LN10
+    return model, place
 
 
 def _leave_out_padding(section: Section) -> Section:
@@ -338,65 +261,66 @@ def _leave_out_padding(section: Section) -> Section:
 
 
 def _build(
-    log10_prob: np.ndarray,
-    log10_backoff: np.ndarray,
+    path: str | os.PathLike,
+    words: Sequence[str],
     sections: Sequence[Section],
     boundary: str | None,
-    refuse_repeated: Callable[[Section, np.ndarray], None],
     zero: float = _LOG10_ZERO,
 ) -> BackoffModel:
-    """Build the model from the unigrams by id, and from the section of each order from 2 on.
-
-    A log10 of `zero` or less is of probability 0.
-    """
+    """Build the model of a file's sections. A log10 of `zero` or less is of probability 0."""
 
     def convert(log10_probs: np.ndarray) -> np.ndarray:
         return np.where(log10_probs <= zero, -np.inf, log10_probs * _LN10).astype(np.float32)
 
-    size = len(log10_prob)
-    keys = []
-    log_probs = []
-    backoffs = [(log10_backoff * _LN10).astype(np.float32)] if sections else []
-    # an n-gram below the highest order may be a context, the beginning of an n-gram must be one
-    possible = [section.ids for section in sections[:-1]]
-    possible += [section.ids[:, :-1] for section in sections]
-    trie = ContextTrie.from_contexts(size, possible, len(sections))
-    for k, section in enumerate(sections, start=2):
-        ids = section.ids
-        key = trie.find_keys(ids)
-        refuse_repeated(section, key)
-        by_key = np.argsort(key)
-        keys.append(key[by_key])
-        log_probs.append(convert(section.log10_probs)[by_key])
-        if k <= len(sections):
-            values = np.zeros(trie.sizes[k - 1], np.float32)
-            values[trie.find_nodes(ids)] = section.log10_backoffs * _LN10
-            backoffs.append(values)
-    return BackoffModel(trie, convert(log10_prob), keys, log_probs, backoffs, boundary)
+    first, *longer = sections
+    unigrams = np.full(len(words), -np.inf, np.float32)
+    unigrams[first.ids[:, 0]] = convert(first.log10_probs)
+    model = BackoffModel.from_ngrams(
+        unigrams,
+        [(section.ids, convert(section.log10_probs)) for section in longer],
+        # an n-gram below the highest order may be a context
+        [(section.ids, section.log10_backoffs * _LN10) for section in sections[:-1]],
+        boundary,
+    )
+    for section, keys in zip(sections, [np.sort(first.ids[:, 0]), *model.keys], strict=True):
+        if (np.diff(keys) == 0).any():
+            _refuse_repeated(path, words, section)
+    return model
+
+
+def _refuse_repeated(path: str | os.PathLike, words: Sequence[str], section: Section) -> None:
+    """Refuse a section that lists an n-gram twice."""
+    listed = set()
+    for number, ids in zip(section.numbers, map(tuple, section.ids.tolist()), strict=True):
+        if ids in listed:
+            ngram = " ".join(words[i] for i in ids)
+            raise make_line_error(path, number, "an n-gram that is not listed above", ngram)
+        listed.add(ids)
 
 
 def _refuse_large_backoffs(
-    lines: ArpaLines, model: BackoffModel, sections: Sequence[Section], words: Sequence[str]
+    path: str | os.PathLike,
+    words: Sequence[str],
+    sections: Sequence[Section],
+    model: BackoffModel,
 ) -> None:
     """Refuse a back-off weight above 1 that makes the probabilities after its context sum to more
     than 1.
     """
-    is_word = np.zeros(model.vocabulary_size, bool)
-    is_word[sections[0].ids[:, 0]] = True
-    mass = BackoffMass(model, is_word)
-    for k, section in enumerate(sections, start=1):
-        rows = np.flatnonzero(section.log10_backoffs > 0)
-        nodes = model.contexts.find_nodes(section.ids[rows])
+    if not any((section.log10_backoffs > 0).any() for section in sections):
+        return
+    mass = BackoffMass(model, np.isfinite(model.unigrams))
+    for k, section in enumerate(sections[:-1], start=1):
+        nodes = model.contexts.find_nodes(section.ids)
         above = mass.masses[k - 1][model.contexts.parents(k)[nodes]]
-        backoffs = 10.0 ** section.log10_backoffs[rows]
         totals = mass.masses[k][nodes]
-        too_large = totals > np.maximum(above, 1) * (1 + _ROUNDING) + _DIGITS * backoffs
-        if too_large.any():
-            first = int(np.argmax(too_large))
-            row = rows[first]
+        bound = np.maximum(above, 1) * (1 + _ROUNDING) + _DIGITS * 10.0**section.log10_backoffs
+        [rows] = ((section.log10_backoffs > 0) & (totals > bound)).nonzero()
+        for row in rows[:1]:
             context = " ".join(words[i] for i in section.ids[row])
             expected = (
                 f"a back-off with which the probabilities after {context!r} sum to 1, "
-                f"not {totals[first]:.3g}"
+                f"not {totals[row]:.3g}"
             )
-            raise lines.error(section.numbers[row], expected, f"{section.log10_backoffs[row]:g}")
+            weight = f"{section.log10_backoffs[row]:g}"
+            raise make_line_error(path, section.numbers[row], expected, weight)

@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 import os
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from keras_nplm.models.ngrams.tables import (
     find,
     find_followers,
     search,
+    sort_with_places,
     take,
 )
 
@@ -75,7 +78,7 @@ class BackoffModel(NgramModel):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return ln P(target | context), and the used lengths of the contexts after the targets.
 
-        `used_ngrams` are the flags of `flag_used_ngrams`. Without flags the lengths are 0.
+        `used_ngrams` are the flags of `UsedContexts`. Without flags the lengths are 0.
         """
         log_prob = take(self.unigrams, target_ids)
         lengths = np.zeros(len(target_ids), np.int64)
@@ -94,31 +97,31 @@ class BackoffModel(NgramModel):
             free_mapped_pages(self.keys[k], FREED_FROM)
         return log_prob, lengths
 
+    @functools.cached_property
+    def _used(self) -> "UsedContexts | None":
+        return find_used_contexts(self)
+
     @property
     def uses_whole_contexts(self) -> bool:
-        return self._used_ngrams is None
+        return self._used is None
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
         """As the base class: the longest context with a back-off weight, or with an n-gram that
         continues it.
         """
-        if self.uses_whole_contexts:
+        if self._used is None:
             return super().find_used_lengths(context_ids)
         lengths = np.zeros(len(context_ids), np.int64)
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
-            lengths[rows[find_used_nodes(self, k, nodes)]] = k + 1
+            lengths[rows[self._used.contexts[k][nodes]]] = k + 1
         return lengths
 
     def log_prob_and_lengths(
         self, context_ids: np.ndarray, target_ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        if self._used_ngrams is None:
+        if self._used is None:
             return super().log_prob_and_lengths(context_ids, target_ids)
-        return self._search(context_ids, target_ids, self._used_ngrams)
-
-    @functools.cached_property
-    def _used_ngrams(self) -> list[np.ndarray] | None:
-        return flag_used_ngrams(self)
+        return self._search(context_ids, target_ids, self._used.ngrams)
 
     @property
     def looks_up_ngrams(self) -> bool:
@@ -188,12 +191,58 @@ class BackoffModel(NgramModel):
         # the weights of an order need those of the orders below
         model = cls(contexts, unigrams, keys, log_probs, [], boundary)
         for k in range(2, len(keys) + 2):
-            num_contexts = contexts.sizes[k - 2]
-            nodes = keys[k - 2] // len(unigrams)
-            above = backoff_mass(nodes, np.exp(log_probs[k - 2]), num_contexts)
-            below = backoff_mass(nodes, np.exp(compute_backoff_log_probs(model, k)), num_contexts)
-            model.backoffs.append(np.log(above / below).astype(np.float32))
+            model.backoffs.append(model.compute_backoffs(k))
         return model
+
+    def compute_backoffs(self, k: int) -> np.ndarray:
+        """Return ln γ of the contexts of n-grams of order k, float32: see `normalised`."""
+        num_contexts = self.contexts.sizes[k - 2]
+        nodes = self.keys[k - 2] // self.vocabulary_size
+        above = backoff_mass(nodes, np.exp(self.log_probs[k - 2]), num_contexts)
+        below = backoff_mass(nodes, np.exp(compute_backoff_log_probs(self, k)), num_contexts)
+        return np.log(above / below).astype(np.float32)
+
+    @classmethod
+    def from_ngrams(
+        cls,
+        unigrams: np.ndarray,
+        ngrams: Sequence[tuple[np.ndarray, np.ndarray]],
+        contexts: Sequence[tuple[np.ndarray, np.ndarray]] | None = None,
+        boundary: str | None = None,
+    ) -> "BackoffModel":
+        """Build a model from the n-grams of each order from 2 on, in any order: int [N, k], and
+        ln P.
+
+        `contexts` are those of 1 to n-1 words with a back-off weight: int [M, k], and ln γ. None:
+        the weights of `normalised`.
+        """
+        words = [ids for ids, _ in contexts or ()] + [ids[:, :-1] for ids, _ in ngrams]
+        trie = ContextTrie.from_contexts(len(unigrams), words, len(ngrams))
+        keys = []
+        log_probs = []
+        for ids, values in ngrams:
+            in_order, places = sort_with_places(trie.find_keys(ids))
+            keys.append(in_order)
+            log_probs.append(values[places])
+        if contexts is None:
+            return cls.normalised(trie, unigrams, keys, log_probs, boundary)
+        backoffs = []
+        for (ids, values), size in zip(contexts, trie.sizes, strict=False):
+            weights = np.zeros(size, np.float32)
+            weights[trie.find_nodes(ids)] = values
+            backoffs.append(weights)
+        return cls(trie, unigrams, keys, log_probs, backoffs, boundary)
+
+    def cut(self, order: int) -> "BackoffModel":
+        """Return the model of the n-grams up to an order, with the same tables."""
+        return BackoffModel(
+            ContextTrie(self.vocabulary_size, self.contexts.keys[: max(order - 2, 0)]),
+            self.unigrams,
+            self.keys[: order - 1],
+            self.log_probs[: order - 1],
+            self.backoffs[: order - 1],
+            self.boundary,
+        )
 
     def ngrams(self, order: int, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return the words of listed n-grams of an order, int64 [N, order]."""
@@ -224,51 +273,42 @@ class BackoffModel(NgramModel):
         return cls(trie, **tables, boundary=boundary)
 
 
-def find_used_nodes(model: BackoffModel, k: int, nodes: np.ndarray) -> np.ndarray:
-    """Return which contexts of k + 1 words, by number, have a back-off weight or a listed n-gram,
-    bool [N].
+class UsedContexts(NamedTuple):
+    """Which contexts of 1 to n-1 words have a back-off weight or a listed n-gram: bool by number.
+
+    `ngrams` are the same contexts by their places among the listed n-grams of orders 1 to n-1, and
+    a last False. With them, the search for a probability also finds the used length of the context
+    after the word.
     """
-    keys = model.keys[k]
-    if not len(keys):
-        return model.backoffs[k][nodes] != 0
-    place = np.searchsorted(keys, nodes * model.vocabulary_size)
-    place[place == len(keys)] = 0
-    has_followers = keys[place] // model.vocabulary_size == nodes
-    return has_followers | (model.backoffs[k][nodes] != 0)
+
+    contexts: list[np.ndarray]
+    ngrams: list[np.ndarray]
 
 
-def flag_used_ngrams(model: BackoffModel) -> list[np.ndarray] | None:
-    """Flag the listed n-grams of orders 1 to n-1 that are used contexts: bool by their place, and a
-    last False.
+def find_used_contexts(model: BackoffModel) -> UsedContexts | None:
+    """Return the used contexts of a model.
 
-    With these flags, the search for a probability also finds the used length of the context after
-    the word. None: all words of a context may count, as a used context is not listed as an n-gram,
-    so that its own beginning may not be used; or the tables are memory-mapped, and reading all of
-    them would take long.
+    None: all words of a context may count, as a used context is not listed as an n-gram, so that
+    its own beginning may not be used; or the tables are memory-mapped, and reading all of them
+    would take long.
     """
     if any(map(is_mapped, model.keys)):
         return None
-    size = model.vocabulary_size
-    if model.order == 1:
-        return [np.zeros(size, bool)]
-    flags = [find_used_nodes(model, 0, np.arange(size))]
-    # of each context: the number of its words but the last, and its last word
-    first = np.arange(size)
-    last = np.arange(size)
-    for k, keys in enumerate(model.contexts.keys, start=1):
-        parents, oldest = np.divmod(keys, size)
-        last = last[parents]
-        if k == 1:
-            first = oldest
-        else:
-            first = find(model.contexts.keys[k - 2], first[parents] * size + oldest)
-        places = find(model.keys[k - 1], first * size + last)
-        is_used = find_used_nodes(model, k, np.arange(len(keys)))
-        if (places[is_used] < 0).any():
+    contexts = []
+    ngrams = []
+    tables = [np.arange(model.vocabulary_size), *model.keys]
+    for k, (backoffs, keys) in enumerate(zip(model.backoffs, model.keys, strict=True)):
+        is_used = backoffs != 0
+        is_used[keys // model.vocabulary_size] = True
+        words = model.contexts.words(k + 1, np.flatnonzero(is_used))
+        places = find(tables[k], model.contexts.find_keys(words))
+        if (places < 0).any():
             return None
-        flags.append(np.zeros(len(model.keys[k - 1]) + 1, bool))
-        flags[k][places[is_used]] = True
-    return flags
+        flags = np.zeros(len(tables[k]) + 1, bool)
+        flags[places] = True
+        contexts.append(is_used)
+        ngrams.append(flags)
+    return UsedContexts(contexts, ngrams)
 
 
 def compute_backoff_log_probs(
@@ -277,15 +317,13 @@ def compute_backoff_log_probs(
     """Return ln P(w | h') of listed n-grams h w of order k, float64 [N], from the lower orders of
     `model`.
     """
-    trie = ContextTrie(model.vocabulary_size, model.contexts.keys[: max(k - 3, 0)])
-    tables = (model.keys[: k - 2], model.log_probs[: k - 2], model.backoffs[: k - 2])
-    lower = BackoffModel(trie, model.unigrams, *tables)
     ngrams = model.ngrams(k, chosen)
-    return lower.log_prob(ngrams[:, 1:-1], ngrams[:, -1]).astype(np.float64)
+    return model.cut(k - 1).log_prob(ngrams[:, 1:-1], ngrams[:, -1]).astype(np.float64)
 
 
-def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int) -> np.ndarray:
-    """Return 1 - sum P over the listed n-grams of each context, float64 [num_contexts], at least
-    1e-9 (rounding).
+def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int = 0) -> np.ndarray:
+    """Return 1 - sum P over the listed n-grams of each context, float64, at least 1e-9 (rounding).
+
+    It has `num_contexts` contexts, or those up to the last in `nodes`.
     """
     return np.maximum(1 - np.bincount(nodes, probabilities, minlength=num_contexts), _MIN_MASS)

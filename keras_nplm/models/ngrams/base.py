@@ -19,8 +19,8 @@ class NgramModel(NextWordModel, abc.ABC):
     """Base class of count-based n-gram models, which have one file of arrays.
 
     A subclass has `num_ngrams`, `arrays`, `load`, a `description`, the decorator `saved_as`, and
-    what `NextWordModel` asks of it. `cli.printing` has its title; `serving.ngram_graphs` and
-    `serving.device_graphs` have its graphs.
+    what `NextWordModel` asks of it. `cli.printing` has its title, and `serving.ngram_graphs` its
+    graph.
     """
 
     @property

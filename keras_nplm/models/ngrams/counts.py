@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID, check_ids, convert_ids
 from keras_nplm.data.ngram_arrays import ngram_blocks
-from keras_nplm.io.errors import check_argument, check_integer
+from keras_nplm.io.errors import check_integer
 from keras_nplm.models.ngrams.columns import TemporaryColumns
 from keras_nplm.models.ngrams.runs import choose_run_size, make_rows, sort_by_context
 from keras_nplm.models.ngrams.tables import ContextTrie, sort_with_places, take
@@ -182,43 +182,3 @@ def _sum_by_key(keys: np.ndarray, amounts: np.ndarray) -> tuple[np.ndarray, np.n
     np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
     [starts] = is_first.nonzero()
     return take(keys, starts), np.add.reduceat(take(amounts, places), starts)
-
-
-@dataclasses.dataclass(frozen=True)
-class ContextFrequencies:
-    """Training frequencies of contexts of 1 to k words: for each length int64, by the number of the
-    context.
-
-    >>> counts = count_ngrams(np.array([4, 5, 4, 5, 6, 3]), vocabulary_size=7, order=3)
-    >>> ContextFrequencies.from_counts(counts).look_up(np.array([[6, 5], [4, 5]])).tolist()
-    [[2, 0], [2, 2]]
-    """
-
-    contexts: ContextTrie
-    counts: list[np.ndarray]
-
-    @classmethod
-    def from_counts(cls, counts: NgramCounts) -> "ContextFrequencies":
-        """Return the frequencies of the contexts of 1 to n-1 words of a text, from its n-gram
-        counts.
-        """
-        order = len(counts.keys)
-        check_argument("counts", order > 1, "of order 2 or more", order, "contexts have words.")
-        frequencies = []
-        for length, size in enumerate(counts.contexts.sizes, start=1):
-            nodes = counts.nodes(length + 1)
-            sums = np.bincount(nodes, counts.counts[length], minlength=size)
-            frequencies.append(sums.astype(np.int64))
-        return cls(counts.contexts, frequencies)
-
-    @property
-    def tokens(self) -> int:
-        """T, the number of training tokens with a context; 1 if there were 0."""
-        return max(1, int(self.counts[0].sum()))
-
-    def look_up(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return the frequency of the last 1, 2, … k words of each context, int64 [B, k]."""
-        frequencies = np.zeros((len(context_ids), len(self.counts)), np.int64)
-        for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
-            frequencies[rows, k] = self.counts[k][nodes]
-        return frequencies

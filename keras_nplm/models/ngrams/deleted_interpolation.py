@@ -14,7 +14,7 @@ from keras_nplm.io.errors import check_integer
 from keras_nplm.io.files import read_arrays
 from keras_nplm.models.base import saved_as
 from keras_nplm.models.ngrams.base import NgramModel
-from keras_nplm.models.ngrams.counts import ContextFrequencies, count_ngrams
+from keras_nplm.models.ngrams.counts import count_ngrams
 from keras_nplm.models.ngrams.interpolation import FrequencyBins, fit_weights
 from keras_nplm.models.ngrams.tables import (
     find,
@@ -74,16 +74,14 @@ class DeletedInterpolation(NgramModel):
         """Return 1/|V'| and the relative frequency of each order, which the weights combine:
         float64 [B, n + 1].
         """
-        columns = [self.uniform[target_ids], self.unigrams[target_ids]]
-        for rows, nodes, counts, keys, totals in self._seen(context_ids):
+        columns = [self.uniform[target_ids], *[self.unigrams[target_ids]] * self.order]
+        components = np.stack(columns, axis=1)
+        for k, (rows, nodes, counts, keys, totals) in enumerate(self._seen(context_ids), start=2):
             place = find(keys, nodes * self.vocabulary_size + target_ids[rows])
-            column = columns[-1].copy()
-            column[rows] = np.where(place < 0, 0, counts[place]) / totals
-            columns.append(column)
-        # no row has a longer seen context
-        while len(columns) < self.order + 1:
-            columns.append(columns[-1])
-        return np.stack(columns, axis=1)
+            shares = np.where(place < 0, 0, counts[place]) / totals
+            # longer contexts may be unseen
+            components[rows, k:] = shares[:, None]
+        return components
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         weights = self.weights[self.bins.find_bins(context_ids)]
@@ -110,8 +108,8 @@ class DeletedInterpolation(NgramModel):
         """Yield for contexts of 1, 2, … words: rows with a seen context h, the number of h, the
         counts and keys of the order, and c(h •).
         """
-        for k, (rows, nodes) in enumerate(self.bins.frequencies.contexts.walk(context_ids)):
-            totals = self.bins.frequencies.counts[k][nodes]
+        for k, (rows, nodes) in enumerate(self.bins.contexts.walk(context_ids)):
+            totals = self.bins.counts[k][nodes]
             seen = totals > 0
             yield rows[seen], nodes[seen], self.counts[k], self.keys[k], totals[seen]
 
@@ -154,7 +152,7 @@ def deleted_interpolation(
     """
     check_integer("order", order, 2)
     counts = count_ngrams(ids, vocabulary_size, order, boundary)
-    bins = FrequencyBins(ContextFrequencies.from_counts(counts), back_off)
+    bins = FrequencyBins.from_counts(counts, back_off)
     predicted = predicted_ids(vocabulary_size, boundary)
     uniform = np.zeros(vocabulary_size)
     unigrams = np.zeros(vocabulary_size)

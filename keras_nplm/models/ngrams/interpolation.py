@@ -11,7 +11,7 @@ import numpy as np
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_arrays
 from keras_nplm.models.base import row_blocks
-from keras_nplm.models.ngrams.counts import ContextFrequencies
+from keras_nplm.models.ngrams.counts import NgramCounts
 from keras_nplm.models.ngrams.tables import ContextTrie
 
 _MAX_ITERATIONS = 500
@@ -114,53 +114,76 @@ class FrequencyBins:
     contexts are in one bin. With `back_off`, the bin of an unseen context depends on the frequency
     of its last k-1 words, and so on. `fit_mixture` takes them as `bins`.
 
+    `counts` are int64, for contexts of 1, 2, … n-1 words by their number.
+
     >>> from keras_nplm import count_ngrams
     >>> counts = count_ngrams(np.array([4, 5, 4, 5, 6, 3]), vocabulary_size=7, order=2)
-    >>> bins = FrequencyBins(ContextFrequencies.from_counts(counts), back_off=False)
+    >>> bins = FrequencyBins.from_counts(counts, back_off=False)
     >>> bins.find_bins(np.array([[4], [6], [2]])).tolist()  # seen twice, once, never
     [1, 2, 2]
 
     Reference: Bengio et al. (2003), section 4.1.
     """
 
-    frequencies: ContextFrequencies
+    contexts: ContextTrie
+    counts: list[np.ndarray]
     back_off: bool = True
 
+    @classmethod
+    def from_counts(cls, counts: NgramCounts, back_off: bool = True) -> "FrequencyBins":
+        """Count the contexts of 1 to n-1 words of a text, from its n-grams of order 2 or more."""
+        frequencies = []
+        for length, size in enumerate(counts.contexts.sizes, start=1):
+            nodes = counts.nodes(length + 1)
+            sums = np.bincount(nodes, counts.counts[length], minlength=size)
+            frequencies.append(sums.astype(np.int64))
+        return cls(counts.contexts, frequencies, back_off)
+
     @property
-    def number(self) -> int:
-        if not self.back_off:
-            return self.bins_per_length
-        return self.bins_per_length * len(self.frequencies.counts)
+    def tokens(self) -> int:
+        """T, the number of training tokens with a context; 1 if there were 0."""
+        return max(1, int(self.counts[0].sum()))
 
     @property
     def bins_per_length(self) -> int:
         """The number of bins for contexts of one length."""
-        return int(np.ceil(np.log(self.frequencies.tokens))) + 1
+        return int(np.ceil(np.log(self.tokens))) + 1
+
+    @property
+    def number(self) -> int:
+        return self.bins_per_length * (len(self.counts) if self.back_off else 1)
 
     def find_bins(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the bin of each context, int64 [B], 0 to `number` - 1."""
         # [B, k], the longest context first
-        frequencies = self.frequencies.look_up(context_ids)[:, ::-1]
+        frequencies = self.look_up(context_ids)[:, ::-1]
         length = np.zeros(len(frequencies), np.int64)
         if self.back_off:
             seen = frequencies > 0
             length = np.where(seen.any(axis=1), seen.argmax(axis=1), frequencies.shape[1] - 1)
         frequency = np.take_along_axis(frequencies, length[:, None], axis=1)[:, 0]
-        level = np.ceil(-np.log((1 + frequency) / self.frequencies.tokens))
+        level = np.ceil(-np.log((1 + frequency) / self.tokens))
         return np.maximum(level, 0).astype(np.int64) + length * self.bins_per_length
+
+    def look_up(self, context_ids: np.ndarray) -> np.ndarray:
+        """Return the frequency of the last 1, 2, … n-1 words of each context, int64 [B, n-1]."""
+        frequencies = np.zeros((len(context_ids), len(self.counts)), np.int64)
+        for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
+            frequencies[rows, k] = self.counts[k][nodes]
+        return frequencies
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the length of the longest seen ending of each context, int64 [B]: the bin depends
         on no other word.
         """
-        is_seen = self.frequencies.look_up(context_ids) > 0
-        return np.max(is_seen * np.arange(1, is_seen.shape[1] + 1), axis=1, initial=0)
+        # an ending of a seen context is seen
+        return np.count_nonzero(self.look_up(context_ids), axis=1)
 
     def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
         """Return the arrays that `load` reads, by name: for the file of a model."""
         return {
-            "contexts": self.frequencies.contexts.keys,
-            "context_counts": self.frequencies.counts,
+            "contexts": self.contexts.keys,
+            "context_counts": self.counts,
             "back_off": np.array(self.back_off),
         }
 
@@ -170,4 +193,4 @@ class FrequencyBins:
         stored = read_arrays(path, ["back_off", "context_counts.0"], ["contexts", "context_counts"])
         counts = stored["context_counts"]
         trie = ContextTrie(counts[0].size, stored["contexts"])
-        return cls(ContextFrequencies(trie, counts), bool(stored["back_off"]))
+        return cls(trie, counts, bool(stored["back_off"]))

@@ -3,9 +3,9 @@ disk for texts whose n-gram counts are larger than memory.
 """
 
 import bisect
-import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -62,21 +62,19 @@ def kneser_ney(
     modeling; Heafield et al. (2013), Scalable modified Kneser-Ney language model estimation, whose
     `lmplz --vocab_pad` gives the same numbers.
     """
-    size = choose_run_size(order)
     if predicted is None:
         predicted = predicted_ids(vocabulary_size, boundary)
+    blocks = read_text(ids, vocabulary_size, order, boundary)
     with TemporaryColumns() as columns:
-        counts = NgramCounter(vocabulary_size, order, columns, are_distinct=True)
-        counts.count(read_text(ids, vocabulary_size, order, boundary), size)
-        tables = smooth(counts, predicted, columns, size)
-        return BackoffModel(
-            ContextTrie(vocabulary_size, [column.read_all() for column in counts.contexts]),
-            tables.unigrams,
-            [column.read_all() for column in counts.keys[1:]],
-            [column.read_all() for column in tables.log_probs],
-            [column.read_all() for column in tables.backoffs],
-            boundary,
+        size = choose_run_size(order)
+        unigrams, tables = _estimate(
+            blocks, len(ids), vocabulary_size, order, predicted, columns, size
         )
+        arrays: dict[str, Any] = {}
+        for name, of_orders in tables.items():
+            arrays[name] = [column.read_all() for column in of_orders]
+    trie = ContextTrie(vocabulary_size, arrays.pop("contexts"))
+    return BackoffModel(trie, unigrams, **arrays, boundary=boundary)
 
 
 def kneser_ney_on_disk(
@@ -113,22 +111,13 @@ def write_kneser_ney(
     `make_rows`.
     """
     with replace_file(path) as temporary, TemporaryColumns(temporary.parent) as columns:
-        counts = NgramCounter(vocabulary_size, order, columns, are_distinct=True)
-        with open_progress("Counting n-grams", num_rows) as progress:
-            counts.count(blocks, size, progress.update)
-        with open_progress("Smoothing", sum(map(len, counts.keys)), " n-grams") as progress:
-            predicted = predicted_ids(vocabulary_size, boundary)
-            tables = smooth(counts, predicted, columns, size, progress.update)
-        for column in counts.counts:
-            column.close()
+        predicted = predicted_ids(vocabulary_size, boundary)
+        unigrams, tables = _estimate(
+            blocks, num_rows, vocabulary_size, order, predicted, columns, size
+        )
         with open_archive_to_write(temporary) as write:
-            write("unigrams", np.dtype(np.float32), (vocabulary_size,), [tables.unigrams])
-            for name, of_orders in (
-                ("contexts", counts.contexts),
-                ("keys", counts.keys[1:]),
-                ("log_probs", tables.log_probs),
-                ("backoffs", tables.backoffs),
-            ):
+            write("unigrams", unigrams.dtype, unigrams.shape, [unigrams])
+            for name, of_orders in tables.items():
                 for i, column in enumerate(of_orders):
                     numbers = (
                         column.read(block.start, BLOCK) for block in row_blocks(len(column), BLOCK)
@@ -137,29 +126,24 @@ def write_kneser_ney(
                     column.close()
 
 
-@dataclasses.dataclass
-class SmoothedTables:
-    """ln P of unigrams, float32 [|V|]; columns of ln P of the n-grams of orders 2 to n, and of ln γ
-    of the contexts of 1 to n-1 words.
-    """
-
-    unigrams: np.ndarray
-    log_probs: list[Column]
-    backoffs: list[Column]
-
-
-def smooth(
-    counts: NgramCounter,
+def _estimate(
+    blocks: Iterable[np.ndarray],
+    num_rows: int,
+    vocabulary_size: int,
+    order: int,
     predicted: np.ndarray,
     columns: TemporaryColumns,
     size: int,
-    update: Callable[[int], object] = lambda number: None,
-) -> SmoothedTables:
-    """Smooth the counts of each order over the order below, in blocks of about `size` n-grams: see
-    `kneser_ney`.
+) -> tuple[np.ndarray, dict[str, list[Column]]]:
+    """Count the n-grams of rows, and smooth each order over the order below, in blocks of about
+    `size` n-grams: see `kneser_ney`.
+
+    Return ln P of unigrams, float32 [|V|], and the columns of the other tables of `BackoffModel`.
     """
+    counts = NgramCounter(vocabulary_size, order, columns, are_distinct=True)
+    with open_progress("Counting n-grams", num_rows) as progress:
+        counts.count(blocks, size, progress.update)
     block_size = min(BLOCK, size)
-    vocabulary_size = counts.vocabulary_size
     uniform = np.zeros(vocabulary_size)
     uniform[predicted] = 1 / len(predicted)
     words = counts.keys[0].read_all()
@@ -168,33 +152,39 @@ def smooth(
     discounted, gamma = discount(a, np.zeros_like(words), 1, discounts)
     probability = gamma * uniform
     probability[words] += discounted
+    unigrams = compute_logs(probability)
     # P(w | h') of the n-grams of the order below: of all words, since order 1 has few
     lower = columns.add(np.float64)
     lower.append(probability)
-    tables = SmoothedTables(compute_logs(probability), [], [])
-    update(len(words))
-    for k in range(2, counts.order + 1):
-        of_order = columns.add(np.float64)
-        log_probs = columns.add(np.float32)
-        backoffs = columns.add(np.float32)
-        discounts = estimate_discounts(_count_frequencies(counts.counts[k - 1]))
-        for start, keys, first, end in _iterate_contexts(counts, k, block_size):
-            nodes, words = np.divmod(keys - first * vocabulary_size, vocabulary_size)
-            a = counts.counts[k - 1].read(start, len(keys))
-            discounted, gamma = discount(a, nodes, end - first, discounts)
-            backoffs.append(compute_logs(gamma))
-            if len(keys):
-                below = _read_lower(counts, k, nodes + first, words, lower)
-                probability = discounted + take(gamma, nodes) * below
-                if k < counts.order:
-                    of_order.append(probability)
-                log_probs.append(compute_logs(probability))
-            update(len(keys))
-        lower.close()
-        lower = of_order
-        tables.log_probs.append(log_probs)
-        tables.backoffs.append(backoffs)
-    return tables
+    log_probs = [columns.add(np.float32) for _ in counts.keys[1:]]
+    backoffs = [columns.add(np.float32) for _ in counts.keys[1:]]
+    with open_progress("Smoothing", sum(map(len, counts.keys)), " n-grams") as progress:
+        progress.update(len(words))
+        for k in range(2, order + 1):
+            of_order = columns.add(np.float64)
+            discounts = estimate_discounts(_count_frequencies(counts.counts[k - 1]))
+            for start, keys, first, end in _iterate_contexts(counts, k, block_size):
+                nodes, words = np.divmod(keys - first * vocabulary_size, vocabulary_size)
+                a = counts.counts[k - 1].read(start, len(keys))
+                discounted, gamma = discount(a, nodes, end - first, discounts)
+                backoffs[k - 2].append(compute_logs(gamma))
+                if len(keys):
+                    below = _read_lower(counts, k, nodes + first, words, lower)
+                    probability = discounted + take(gamma, nodes) * below
+                    if k < order:
+                        of_order.append(probability)
+                    log_probs[k - 2].append(compute_logs(probability))
+                progress.update(len(keys))
+            lower.close()
+            lower = of_order
+    for column in counts.counts:
+        column.close()
+    return unigrams, {
+        "contexts": counts.contexts,
+        "keys": counts.keys[1:],
+        "log_probs": log_probs,
+        "backoffs": backoffs,
+    }
 
 
 def _iterate_contexts(

@@ -148,9 +148,9 @@ class ContextTrie:
         return nodes
 
     def find_keys(self, ngrams: np.ndarray) -> np.ndarray:
-        """Return the keys of n-grams of one order from 2, int [N, order], whose contexts are
-        listed.
-        """
+        """Return the keys of n-grams of one order, int [N, order], whose contexts are listed."""
+        if ngrams.shape[1] == 1:
+            return ngrams[:, 0]
         return self.find_nodes(ngrams[:, :-1]) * self.vocabulary_size + ngrams[:, -1]
 
     def find_endings(self, order: int, keys: np.ndarray) -> np.ndarray:

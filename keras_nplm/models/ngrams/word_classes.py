@@ -69,12 +69,6 @@ def exchange_classes(
         start = _empty_classes(vocabulary_size)
         numbers = np.minimum(np.arange(len(by_frequency)), num_classes - 1)
         start[by_frequency] = numbers + FIRST_CLASS
-    found = int(start.max()) - FIRST_CLASS + 1
-    if found > num_classes:
-        raise InputError(
-            f"`start` must be {num_classes} classes or fewer. Received: {found}. "
-            "Fix: remove the file of initial classes, or raise the number of classes."
-        )
     first, second = np.divmod(counts.keys[1], vocabulary_size)
     exchange = _Exchange(start, first, second, counts.counts[1], num_classes + FIRST_CLASS)
     left = max_sweeps

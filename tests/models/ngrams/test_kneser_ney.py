@@ -90,16 +90,16 @@ def _estimate_on_disk(path, ids, size, order, boundary, tokens, cut=0):
     return BackoffModel.load(path, boundary)
 
 
+def _list_tables(model):
+    for name, tables in model.arrays().items():
+        for i, table in enumerate(tables if isinstance(tables, list) else [tables]):
+            yield f"{name}.{i}", table
+
+
 def assert_same_tables(found, expected):
-    found_tables = found.arrays()
-    for name, tables in expected.arrays().items():
-        tables = tables if isinstance(tables, list) else [tables]
-        others = (
-            found_tables[name] if isinstance(found_tables[name], list) else [found_tables[name]]
-        )
-        assert len(others) == len(tables)
-        for one, other in zip(others, tables, strict=True):
-            np.testing.assert_array_equal(one, other, name, strict=True)
+    for (name, one), (same, other) in zip(_list_tables(found), _list_tables(expected), strict=True):
+        assert name == same
+        np.testing.assert_array_equal(one, other, name, strict=True)
 
 
 @settings(max_examples=40)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney, prune
-from keras_nplm.models.ngrams.pruning import weigh_orders
+from keras_nplm.models.ngrams.pruning import weigh_ngrams
 from keras_nplm.models.ngrams.tables import ContextTrie
 
 V = 9
@@ -14,7 +14,8 @@ BOUNDARIES = ("stream", "sentence")
 
 
 def compute_perplexity_changes(model):
-    return [order.compute_changes()[0] for order in weigh_orders(model)]
+    orders = range(2, model.order + 1)
+    return [weigh_ngrams(model, k).compute_changes()[0] for k in orders]
 
 
 def _text(boundary, seed=4, tokens=160):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import keras_nplm.models.ngrams.tables as tables
-from keras_nplm.models.ngrams.tables import ContextTrie, find, find_followers, sort_with_places
+from keras_nplm.models.ngrams.tables import ContextTrie, find, sort_with_places
 
 
 @pytest.mark.parametrize("number", [0, 9, tables.SORT_FROM - 1, tables.SORT_FROM])
@@ -34,21 +34,6 @@ def test_sorted_values_come_with_their_places(least, limit):
     np.testing.assert_array_equal(in_order, np.sort(values))
     np.testing.assert_array_equal(values[places], in_order)
     np.testing.assert_array_equal(np.sort(places), np.arange(100))
-
-
-def test_followers_are_the_ngrams_of_each_context():
-    random = np.random.default_rng(0)
-    size = 7
-    keys = np.unique(random.integers(0, 20 * size, 60))
-    nodes = random.integers(0, 22, 30)  # in any order, some twice, some without followers
-    found = [
-        list(pair)
-        for pair in zip(*map(np.ndarray.tolist, find_followers(keys, nodes, size)), strict=True)
-    ]
-    expected = [
-        [i, p] for i, node in enumerate(nodes) for p, key in enumerate(keys) if key // size == node
-    ]
-    assert found == expected
 
 
 def test_walk_ends_at_padding_and_at_the_start_of_a_sentence():

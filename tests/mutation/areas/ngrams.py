@@ -1,7 +1,5 @@
 """n-gram models: counts, smoothing, back-off, classes, ARPA files, pruning, approximation."""
 
-import contextlib
-import functools
 import math
 
 import numpy as np
@@ -27,6 +25,10 @@ OF_DELETED = "models/ngrams/test_deleted_interpolation.py"
 OF_INTERPOLATION = "models/ngrams/test_interpolation.py"
 OF_CLASSES = "models/ngrams/test_word_classes.py"
 ROOM = "models.ngrams"
+
+
+def _take_last(arrays):
+    return arrays[-1]
 
 
 # Counts
@@ -214,23 +216,21 @@ def arpa_files_have_natural_logarithms(original, log_probs):
 
 @changes(f"{ROOM}.arpa:_build", OF_ARPA)
 def an_arpa_backoff_weight_stands_with_the_wrong_ngram(
-    original, log10_prob, log10_backoff, sections, *rest
+    original, path, words, sections, *rest, **options
 ):
-    changed = []
-    for section in sections:
-        *fields, backoffs = section
-        changed.append(type(section)(*fields, backoffs[::-1]))
-    return original(log10_prob, log10_backoff, changed, *rest)
+    changed = [
+        section._replace(log10_backoffs=section.log10_backoffs[::-1]) for section in sections
+    ]
+    return original(path, words, changed, *rest, **options)
 
 
-@changes(f"{ROOM}.arpa:read_arpa_file", OF_ARPA)
-def arpa_words_without_an_ngram_have_probability_0(original, *arguments, **options):
-    none = constant(np.zeros(0, np.int64))
-    return within(original, np=Altered(np, setdiff1d=none))(*arguments, **options)
+@changes(f"{ROOM}.arpa:_divide_unk", OF_ARPA)
+def arpa_words_without_an_ngram_have_probability_0(original, model, absent):
+    original(model, absent[:0])
 
 
-@changes(f"{ROOM}.arpa_lines:ArpaLines.refuse_repeated", OF_ARPA)
-def an_ngram_that_is_listed_twice_is_accepted(original, *arguments, **options):
+@changes(f"{ROOM}.arpa:_refuse_repeated", OF_ARPA)
+def an_ngram_that_is_listed_twice_is_accepted(original, *arguments):
     return nothing()
 
 
@@ -244,16 +244,14 @@ def a_positive_arpa_probability_is_accepted(original, *arguments):
     return within(original, _parse_numbers=at_call(1, parse_and_bound, parse))(*arguments)
 
 
-@changes(f"{ROOM}.arpa_lines:ArpaLines._read_block", OF_ARPA)
-def a_line_of_an_arpa_file_that_goes_on_in_the_next_block_is_cut(original, self):
-    file = self._file
-    self._file = Altered(file, readline=constant(b""))
-    with contextlib.ExitStack() as at_end:
-        at_end.callback(functools.partial(setattr, self, "_file", file))
-        return original(self)
+@changes(f"{ROOM}.arpa_lines:_Lines.take", OF_ARPA)
+def a_line_between_two_blocks_of_an_arpa_file_is_lost(original, self, number):
+    taken = original(self, number)
+    self.advance()
+    return taken
 
 
-@changes(f"{ROOM}.mass:compute_backoff_log_probs", "models/ngrams/test_merging.py")
+@changes(f"{ROOM}.mass:compute_backoff_log_probs", OF_ARPA)
 def a_merged_word_that_is_listed_backs_off_too(original, *arguments):
     return np.full_like(original(*arguments), -np.inf)
 
@@ -261,28 +259,26 @@ def a_merged_word_that_is_listed_backs_off_too(original, *arguments):
 # Pruning and approximation
 
 
-@changes(f"{ROOM}.pruning:WeighedOrder.compute_changes", OF_PRUNING)
+@changes(f"{ROOM}.pruning:WeighedNgrams.compute_changes", OF_PRUNING)
 def pruning_weighs_ngrams_without_the_probability_of_their_context(original, self):
-    return original(Altered(self, history=1.0))
+    return original(self._replace(history=np.ones_like(self.history)))
 
 
-@changes(f"{ROOM}.pruning:WeighedOrder.select", OF_PRUNING)
-def pruning_removes_all_ngrams_of_a_context_at_once(original, self, *arguments):
-    def take(places):
-        left = self.take(places)
+@changes(f"{ROOM}.pruning:_select", OF_PRUNING)
+def pruning_removes_all_ngrams_of_a_context_at_once(original, *arguments):
+    ngrams = read_global(original, "WeighedNgrams")
 
-        def compute_changes():
-            change, above = left.compute_changes()
+    class Unbounded(ngrams):
+        def compute_changes(self):
+            change, above = super().compute_changes()
             return change, np.full_like(above, np.inf)
 
-        return Altered(left, compute_changes=compute_changes)
-
-    return original(Altered(self, take=take), *arguments)
+    return within(original, WeighedNgrams=Unbounded)(*arguments)
 
 
-@changes(f"{ROOM}.pruning:_find_needs", OF_PRUNING)
-def pruning_keeps_only_the_endings_of_kept_ngrams(original, model):
-    return [needs[:, [1, 1]] for needs in original(model)]
+@changes(f"{ROOM}.pruning:prune", OF_PRUNING)
+def pruning_keeps_only_the_endings_of_kept_ngrams(original, *arguments):
+    return within(original, np=Altered(np, concatenate=_take_last))(*arguments)
 
 
 @changes(f"{ROOM}.approximation:_ExpectedCounts.add", OF_APPROXIMATION)

@@ -18,7 +18,7 @@ OF_SELF_NORMALISED = (
     "test_self_normalised_scores_are_the_logits_or_are_refused"
 )
 OF_COMPLETION = "language_model/test_completion.py"
-OF_PROMPTS = "language_model/test_prompts.py"
+OF_PROMPTS = "language_model/test_text_answers.py"
 OF_SCORERS = "language_model/test_scorer.py"
 OF_SCORES = "language_model/test_scoring.py"
 MINIMISE = "rescoring.tuning:minimise_loss"
@@ -141,7 +141,7 @@ def chunks_of_another_size_are_chosen_by_an_inverted_threshold(original, *argume
 
 @changes(
     "language_model.language_model:LanguageModel.dynamics",
-    "language_model/test_changed_models.py",
+    "language_model/test_dynamics.py",
 )
 def settings_of_dynamic_evaluation_stay_after_the_weights_have_changed(original, self):
     return self._dynamics
@@ -236,7 +236,7 @@ def a_prompt_of_characters_loses_the_space_at_its_end(original, self, text):
     return self.split(text)
 
 
-@changes("language_model.generation:_list_first_ids", OF_PROMPTS)
+@changes("language_model.generation:_list_first_ids", "language_model/test_generation.py")
 def text_of_subwords_goes_on_within_a_word_after_a_space(original, language_model, prompt, before):
     return original(language_model, before, before)
 

@@ -41,8 +41,8 @@ def a_word_of_probability_0_in_all_components_makes_a_mixture_nan(original, *arg
 
 
 @changes("serving.graphs:NetworkGraph.__init__", OF_SAVED_MODELS)
-def the_variables_of_training_are_exported(original, self, model):
-    original(self, model)
+def the_variables_of_training_are_exported(original, self, model, *arguments):
+    original(self, model, *arguments)
     self.model = model
 
 
