@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,13 +24,16 @@ os.environ.update(
     dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"), "1")
 )
 
+import fsspec
 import hypothesis
 import numpy as np
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 import keras_nplm
 from keras_nplm.cli.imports import leave_out_optional_libraries
 from keras_nplm.cli.main import main
+from keras_nplm.data.tokenizers.registry import TOKENIZERS
 from keras_nplm.io import remote
 from tests.golden_messages import ROOT, GoldenMessages
 
@@ -129,6 +133,26 @@ def bucket(_object_store, tmp_path, monkeypatch) -> str:
     url = f"s3://{tmp_path.name.replace('_', '-')}-{os.getpid()}".lower()[:60].rstrip("-")
     remote.open_filesystem(url).mkdir(url)
     return url
+
+
+class _Memory(MemoryFileSystem):
+    """Google's store, in memory."""
+
+    protocol = ("gs",)
+    store = {}
+    pseudo_dirs = [""]
+
+
+@pytest.fixture
+def memory_store(tmp_path, monkeypatch) -> MemoryFileSystem:
+    """A store in memory, which needs no extra, with the bucket gs://bucket."""
+    monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(sys.modules, "gcsfs", fsspec)
+    fsspec.register_implementation("gs", _Memory, clobber=True)
+    store = remote.open_filesystem("gs://bucket")
+    store.store.clear()
+    store.makedirs("gs://bucket", exist_ok=True)
+    return store
 
 
 @pytest.fixture(scope="session")
@@ -237,6 +261,15 @@ def build_ngram_model() -> Callable[[str], keras_nplm.LanguageModel]:
         return keras_nplm.LanguageModel(model, vocabulary, "words")
 
     return build
+
+
+@pytest.fixture
+def forget_tokenizers() -> Iterator[None]:
+    """A tokenizer that the test registers is forgotten."""
+    before = {*TOKENIZERS}
+    yield
+    for kind in TOKENIZERS.keys() - before:
+        del TOKENIZERS[kind]
 
 
 @pytest.fixture

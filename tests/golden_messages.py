@@ -1,4 +1,4 @@
-"""Messages of errors as golden text: `messages.json` has those of each test that sees refusals.
+"""Messages and printed tables as golden text: `messages.json` has those of each test.
 
 `KERAS_NPLM_RECORD=1 pytest TESTS` writes the messages of these tests again, in one process. A
 reviewer reads them as a difference of that file.
@@ -6,6 +6,7 @@ reviewer reads them as a difference of that file.
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,14 @@ def read_messages() -> dict[str, list[str]]:
     return json.loads(PATH.read_text(encoding="utf-8")) if PATH.exists() else {}
 
 
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{5,}(e-\d+)?")
+_SECONDS = re.compile(r"[\d.]+ (CPU )?s\b")
+
+
+def _round_number(match: re.Match[str]) -> str:
+    return f"{float(match[0]):.4g}"
+
+
 class GoldenMessages:
     """The messages of one test, in their order; `paths` are written as their names in braces."""
 
@@ -33,7 +42,9 @@ class GoldenMessages:
         """Add a message that the test has seen."""
         for name, path in self._paths.items():
             message = message.replace(str(path), f"{{{name}}}")
-        self.found.append(message.strip())
+        # seconds and last digits depend on the processor
+        message = _SECONDS.sub("_ s", _LONG_NUMBER.sub(_round_number, message.strip()))
+        self.found.append(message)
 
     def refuse(self, call: Callable[[], object], error: type[Exception] = InputError) -> None:
         """Call a function, which must raise an error, and add its message."""

@@ -1,5 +1,7 @@
 """How the words of a command line become the arguments of a function."""
 
+from pathlib import Path
+
 import pytest
 
 from keras_nplm.cli.app import build_app, parse
@@ -73,11 +75,12 @@ def test_a_command_may_know_how_it_was_called():
     assert bound.arguments["call"].is_json
 
 
-def test_remote_inputs_are_downloaded(monkeypatch):
-    monkeypatch.setattr("keras_nplm.io.remote.fetch", lambda path: f"copy of {path}")
-    arguments = parse("mix s3://a local gs://b --output s3://c".split())[1].arguments
-    assert arguments["directories"] == ("copy of s3://a", "local", "copy of gs://b")
-    assert arguments["output"] == "s3://c"
+def test_remote_inputs_are_downloaded(memory_store):
+    memory_store.pipe_file("gs://bucket/a/config.json", b"{}")
+    arguments = parse("mix gs://bucket/a local --output gs://bucket/b".split())[1].arguments
+    copy, local = arguments["directories"]
+    assert Path(copy, "config.json").read_bytes() == b"{}" and local == "local"
+    assert arguments["output"] == "gs://bucket/b"
 
 
 @pytest.mark.parametrize("cls", [CorpusOptions, TextOptions, Network, Training])

@@ -69,7 +69,8 @@ def test_a_command_of_a_second_thread_leaves_signals_alone(handlers, monkeypatch
 def test_a_signal_that_a_library_drops_ends_a_worker(monkeypatch, kind, status):
     """With several workers the exit status of the process is registered."""
     monkeypatch.setenv("TF_CONFIG", "{}")
-    monkeypatch.setattr(signals, "atexit", Mock())
+    register = Mock()
+    monkeypatch.setattr("atexit.register", register)
     try:
         with pytest.raises(kind), signals.save_on_signals("train", "interrupted."):
             with contextlib.suppress(KeyboardInterrupt):
@@ -77,4 +78,4 @@ def test_a_signal_that_a_library_drops_ends_a_worker(monkeypatch, kind, status):
             raise kind("an attribute was not found")
     finally:
         os.close(signal.set_wakeup_fd(-1))  # ends the thread that reads signals
-    assert signals.atexit.register.call_args.args[1] == status
+    assert register.call_args.args[1] == status

@@ -1,11 +1,12 @@
 """Commands on models of lemmas and of subwords, and on unigrams: flags, files and answers."""
 
+import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from keras_nplm import LanguageModel
-from keras_nplm.data.tokenizers import normalisation
 from keras_nplm.data.tokenizers.normalisation import NUMBER, STEPS, load_forms
 from keras_nplm.io.files import read_json
 
@@ -20,12 +21,14 @@ def lemmas(here, run, monkeypatch) -> LanguageModel:
     """A bigram model of lemmas beside one of plain words; then there is no dictionary."""
     Path("text.txt").write_text("\n".join(LINES), encoding="utf-8")
     line = "ngram --train text.txt --order 2 --output"
-    monkeypatch.setattr(normalisation, "load_english_lemmas", DICTIONARY.copy)
+    library = Mock()
+    library.DefaultDictionaryFactory.return_value.get_dictionary.return_value = DICTIONARY
+    monkeypatch.setitem(sys.modules, "simplemma.strategies.dictionaries", library)
     load_forms.cache_clear()
     run(f"{line} plain")
     run(f"{line} lemmas --normalise {' '.join(STEPS)}")
     load_forms.cache_clear()
-    monkeypatch.setattr(normalisation, "load_english_lemmas", None)
+    monkeypatch.setitem(sys.modules, "simplemma.strategies.dictionaries", None)
     return LanguageModel.load("lemmas")
 
 

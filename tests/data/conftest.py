@@ -9,7 +9,6 @@ import pytest
 
 import keras_nplm.data.corpora.chunks as chunks
 from keras_nplm.data.shards import ShardedIds
-from keras_nplm.data.tokenizers.registry import TOKENIZERS
 
 
 @pytest.fixture(scope="session")
@@ -92,9 +91,3 @@ def many_processes(monkeypatch):
         return 2
 
     monkeypatch.setattr(chunks, "count_processes", count_two)
-
-
-@pytest.fixture
-def forget_tokenizers(monkeypatch):
-    """A tokenizer that the test registers is forgotten."""
-    monkeypatch.setattr("keras_nplm.data.tokenizers.registry.TOKENIZERS", dict(TOKENIZERS))

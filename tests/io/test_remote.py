@@ -3,13 +3,10 @@ failure loses nothing and is one error with a remedy.
 """
 
 import shutil
-import sys
 from pathlib import Path
 from unittest.mock import Mock
 
-import fsspec
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,26 +22,6 @@ from keras_nplm.io.remote import (
     open_output_file,
     upload,
 )
-
-
-class _Memory(MemoryFileSystem):
-    """Google's store, in memory."""
-
-    protocol = ("gs",)
-    store = {}
-    pseudo_dirs = [""]
-
-
-@pytest.fixture
-def memory_store(tmp_path, monkeypatch) -> MemoryFileSystem:
-    """A store in memory, which needs no extra, with the bucket gs://bucket."""
-    monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setitem(sys.modules, "gcsfs", fsspec)
-    fsspec.register_implementation("gs", _Memory, clobber=True)
-    store = open_filesystem("gs://bucket")
-    store.store.clear()
-    store.makedirs("gs://bucket", exist_ok=True)
-    return store
 
 
 @pytest.fixture(params=["gs", pytest.param("s3", marks=pytest.mark.packages)])

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from keras_nplm import CONFIGURATIONS, Options
+from keras_nplm import CONFIGURATIONS, Options, register_tokenizer
 from keras_nplm.cli.app import parse
 from keras_nplm.cli.corpus import choose_tokenizer
 from keras_nplm.data.tokenizers import registry
@@ -55,7 +55,7 @@ def test_the_command_gives_the_same_options(name):
         ),
     ],
 )
-def test_train_command_names_the_text_or_is_none(config, flags, monkeypatch):
-    monkeypatch.setitem(registry.TOKENIZERS, "commas", CommaTokenizer)
+def test_train_command_names_the_text_or_is_none(config, flags, forget_tokenizers):
+    register_tokenizer(CommaTokenizer)
     config = {"kind": "nplm", "corpus": "brown", **Options().write_config(), **config}
     assert train_command(config) == (flags and f"keras-nplm train --corpus {flags}")

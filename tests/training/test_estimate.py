@@ -77,14 +77,6 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(here, ask):
 LETTERS = ["".join(line) for line in np.random.default_rng(0).choice([*"abcdef"], (200, 20))]
 
 
-def _estimate_letters(directory: str, lines: list[str], **options: object) -> None:
-    """Estimate a model of characters, which are those of all splits."""
-    Path(f"{directory}.txt").write_text("\n".join(lines), encoding="utf-8")
-    corpus = open_corpus(tokenizer="characters", train=[f"{directory}.txt"], **options)
-    of_all = TextOptions(vocabulary_scope="corpus", min_count=1)
-    estimate("kneser-ney", corpus, directory, order=2, text=of_all)
-
-
 def test_refused_commands_write_nothing(here, run, short_text, messages):
     Path("text.txt").symlink_to(short_text)
     for name, flags in {
@@ -116,65 +108,63 @@ def test_refused_commands_write_nothing(here, run, short_text, messages):
         assert not Path("m").exists(), command
 
 
-def test_an_arpa_file_is_mixed_with_the_words_of_a_directory(here, run, short_corpus):
-    for name, order, min_count in (("kn", 3, 40), ("more", 2, 1)):
-        text = TextOptions(min_count=min_count)
-        estimate("kneser-ney", short_corpus, name, order=order, text=text)
-    run("export more more.arpa")
-    captured = run("mix more.arpa kn --output mixture")
-    absent = "words of more.arpa are not in the vocabulary."
-    assert f"{absent} They count as <unk>" in captured.err
-    assert captured.out.index("more.arpa, ") < captured.out.index("kn\n")
-    mixed = LanguageModel.load("mixture")
-    assert mixed.vocabulary == LanguageModel.load("kn").vocabulary
-    (probabilities,) = np.exp(mixed.model.next_log_probs([[2, 4]]))
-    assert probabilities.sum() == pytest.approx(1, abs=1e-5)
-    notes = run("ngram --arpa more.arpa --vocabulary kn/vocabulary.txt --output imported").err
-    assert absent in notes and "spelling model" not in notes
-    run("mix imported kn --output again")
-    again = LanguageModel.load("again")
-    np.testing.assert_allclose(np.exp(again.model.next_log_probs([[2, 4]])[0]), probabilities)
-    notes = run("ngram --arpa more.arpa --output alone").err
-    assert "The spelling model of unknown words is new, of the words of more.arpa." in notes
+TEXTS = {
+    "letters.txt": LETTERS,
+    # lines that all texts have are no held-out text that is trained on
+    "held-out.txt": [*LETTERS[:20], "aba", "bab"],
+    "one.txt": [*LETTERS[20:], "aba", "bab"],
+    "two.txt": [*(line[::-1] for line in LETTERS[20:]), "aba", "bab"],
+    "closed.arpa": CLOSED.format("-.3").splitlines(),
+    "new.txt": ["the cat sat"],
+}
+_LETTERS = "--token character --order 2 --set vocabulary_scope=corpus"
+PRINTED = [
+    # all lines, and the same text to validate on
+    "ngram --train text.txt --min-count 1 --all --output all",
+    "ngram --train text.txt --min-count 1 --all --output all",
+    "ngram --train text.txt --min-count 1 --validation text.txt --output same",
+    "evaluate all --text text.txt",
+    "mix all same --output of-all",
+    # words of an ARPA file that a directory has not
+    "ngram --train text.txt --min-count 40 --order 3 --output kn",
+    "ngram --train text.txt --min-count 1 --order 2 --output more",
+    "export more more.arpa",
+    "mix more.arpa kn --output mixture",
+    "ngram --arpa more.arpa --vocabulary kn/vocabulary.txt --output imported",
+    "mix imported kn --output of-imported",
+    "ngram --arpa more.arpa --output alone",
+    # a closed vocabulary
+    "ngram --arpa closed.arpa --output closed",
+    "score closed new.txt",
+    "score closed new.txt --json",
+    # training on held-out text is a warning, also of a mixture
+    f"ngram --train letters.txt {_LETTERS} --output first",
+    f"ngram --train letters.txt {_LETTERS} --fractions .9 .05 .05 --output other",
+    "mix first other --weights 0.5 0.5 --output leak",
+    "mix first leak --weights 0.5 0.5 --output of-leak",
+    "evaluate first leak",
+    f"ngram --train one.txt --validation held-out.txt {_LETTERS} --output one",
+    f"ngram --train two.txt --validation held-out.txt {_LETTERS} --output two",
+    "mix one two --output fair",
+]
 
 
-def test_all_lines_train_an_ngram_model(here, run, ask, short_text):
-    command = f"ngram --train {short_text} --min-count 1"
-    metrics = ask(f"{command} --all --output all")
-    assert not metrics.keys() & {"validation", "test"}
-    assert "no validation or test text" in run(f"{command} --all --output all").out
-    same = ask(f"{command} --validation {short_text} --output same")
-    assert same["ngrams"] == metrics["ngrams"] and "test" not in same
-    evaluated = ask(f"evaluate all --text {short_text}")
-    assert evaluated["perplexity"] == pytest.approx(same["validation"]["perplexity"])
-    mixed = ask("mix all same --output mixture")  # fitted on the validation text of any part
-    assert mixed["validation"]["perplexity"] > 1 and "test" not in mixed
-
-
-def test_probability_0_is_reported(here, run, ask):
-    Path("model.arpa").write_text(CLOSED.format("-.3"), encoding="utf-8")
-    run("ngram --arpa model.arpa --output m")
-    Path("text").write_text("the cat sat\n", encoding="utf-8")
-    assert ask("score m text")["sentences"][0]["log_prob"] is None
-    assert run("score m text").out.splitlines()[1].startswith("-inf\t4\t")
-
-
-def test_mixing_warns_of_training_on_held_out_text(here, run):
-    """But not of lines that all texts have."""
-    _estimate_letters("first", LETTERS)
-    _estimate_letters("other", LETTERS, fractions=(0.9, 0.05, 0.05))
-    mixed = run("mix first other --weights 0.5 0.5 --output mixture")
-    (warning,) = read_json("mixture/metrics.json")["warnings"]
-    assert "other was trained on 100% of the validation sentences of first" in warning
-    assert f"Warning: {warning}\n" in mixed.err
-    assert mix(["first", "mixture"], "again", weights=[0.5, 0.5])["warnings"] == [warning]
-    assert f"Warning: mixture: {warning}\n" in run("evaluate first mixture").err
-    common = ["aba", "bab"]
-    mirrored = [line[::-1] for line in LETTERS[20:]]  # the same vocabulary
-    Path("validation.txt").write_text("\n".join([*LETTERS[:20], *common]), encoding="utf-8")
-    for name, part in {"one": LETTERS[20:], "two": mirrored}.items():
-        _estimate_letters(name, [*part, *common], validation=["validation.txt"])
-    assert "Warning" not in run("mix one two --output fair").err
+def test_what_is_printed_of_estimated_models(here, run, short_text, messages):
+    Path("text.txt").write_bytes(short_text.read_bytes())
+    for name, lines in TEXTS.items():
+        Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for line in PRINTED:
+        printed = run(line)
+        messages.add(f"{line}\n{printed.out}{printed.err}")
+    assert LanguageModel.load("mixture").vocabulary == LanguageModel.load("kn").vocabulary
+    rows = [
+        np.exp(LanguageModel.load(name).model.next_log_probs([[2, 4]])[0])
+        for name in ("mixture", "of-imported")
+    ]
+    assert rows[0].sum() == pytest.approx(1, abs=1e-5)
+    np.testing.assert_allclose(rows[1], rows[0])
+    (warning,) = read_json("leak/metrics.json")["warnings"]
+    assert read_json("of-leak/metrics.json")["warnings"] == [warning]
 
 
 class _Killed(BaseException):

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from keras_nplm import open_corpus
+from keras_nplm import InputError, open_corpus
 from keras_nplm.training import pace
 from keras_nplm.training.adaptive_default import choose_options
 from keras_nplm.training.options import Options, TextOptions, TextStatistics
@@ -40,6 +40,11 @@ def test_the_network_timed_last_gets_the_epochs_that_fit(timed, seconds):
     plan = _plan(seconds / 60, {}, later=0.5)
     fitting = int((seconds - END) // EPOCH)
     assert plan == timed[-1].replace(epochs=min(timed[-1].training.epochs, fitting))
+
+
+def test_too_few_minutes_are_refused(timed):
+    with pytest.raises(InputError, match=r"`minutes` must be 0.[56] or more.* Received: 0.3"):
+        _plan(0.3, {})
 
 
 def test_more_minutes_widen_the_network_and_add_a_pointer(timed):

@@ -7,9 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import metadata
-from tensorboard.util import tensor_util
 
 from keras_nplm import (
     NPLM,
@@ -18,36 +16,16 @@ from keras_nplm import (
     LinearHead,
     Options,
     Vocabulary,
-    open_corpus,
-    train,
 )
 from keras_nplm.io.files import read_json
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.training.tensorboard import LanguageModelBoard, write_final_figures
 from tests.networks import compose
+from tests.training.logs import read_events, read_scalars
 
 SIZE = 40
 ORDER = 4
 WORDS = [f"w{i}" for i in range(SIZE - 4)]
-
-
-def _read(directory: Path) -> EventAccumulator:
-    return EventAccumulator(str(directory), size_guidance={"tensors": 0}).Reload()
-
-
-def _values(directory: Path) -> dict[str, dict]:
-    """The values of each tag by step, in the order of writing: the reader sorts files of one second
-    by name.
-    """
-    events = _read(directory)
-    tags = [tag for tag in events.Tags()["tensors"] if not tag.startswith("_hparams_")]
-    return {
-        tag: {
-            event.step: tensor_util.make_ndarray(event.tensor_proto)[()]
-            for event in sorted(events.Tensors(tag), key=lambda event: event.wall_time)
-        }
-        for tag in tags
-    }
 
 
 def _model(run_eagerly: bool = False, **options) -> ContextNetwork:
@@ -85,8 +63,8 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
     options = dict(batch_size=8, update_freq=5, hparams={"order": 4}, word_counts=counts)
     first = _fit(model, [_board(model, tmp_path, **options)], epochs=1)
     second = _fit(model, [_board(model, tmp_path, **options)], initial_epoch=1)
-    train = _values(tmp_path / "train")
-    validation = _values(tmp_path / "validation")
+    train = read_scalars(tmp_path / "train")
+    validation = read_scalars(tmp_path / "validation")
     for name, tag in (("loss", "run/loss"), ("perplexity", "perplexity")):
         for values, key in ((train, name), (validation, f"val_{name}")):
             expected = dict(enumerate(first.history[key] + second.history[key], start=1))
@@ -122,7 +100,7 @@ def test_continuations_are_escaped_for_markdown(tmp_path):
     # which a spreadsheet may open
     assert "'=1" in (tmp_path / "train" / "metadata.tsv").read_text().splitlines()
     page = plugin_util.markdown_to_safe_html(
-        _values(tmp_path / "train")["continuations"][1].decode()
+        read_scalars(tmp_path / "train")["continuations"][1].decode()
     )
     shown = html.unescape(re.sub("<[^>]*>", " ", page))
     drawn = [f"{prompt} {language_model.generate(prompt, 12)}" for prompt in prompts]
@@ -141,14 +119,14 @@ def test_logs_have_the_curves_options_and_final_figures_of_a_run(model_directory
     logs = model_directory / "logs"
     curve = {epoch["epoch"]: epoch["validation_perplexity"] for epoch in metrics["history"]}
     assert min(curve) == 1
-    assert _values(logs / "validation")["perplexity"] == pytest.approx(curve, rel=1e-6)
+    assert read_scalars(logs / "validation")["perplexity"] == pytest.approx(curve, rel=1e-6)
     for split in ("validation", "test"):
-        values = _values(logs / split)
+        values = read_scalars(logs / split)
         for name in ("perplexity", "bits_per_character"):
             final = {metrics["best_epoch"]: metrics[split][name]}
             assert values[f"final/{name}"] == pytest.approx(final, rel=1e-6)
-    train = _values(logs / "train")
-    session = _read(logs / "validation").SummaryMetadata(metadata.SESSION_START_INFO_TAG)
+    train = read_scalars(logs / "train")
+    session = read_events(logs / "validation").SummaryMetadata(metadata.SESSION_START_INFO_TAG)
     hparams = metadata.parse_session_start_info_plugin_data(session.plugin_data.content).hparams
     found = {name: getattr(value, value.WhichOneof("kind")) for name, value in hparams.items()}
     changed = dict(small_options.flatten().items() - Options().flatten().items())
@@ -163,7 +141,7 @@ def test_final_figures_that_are_unknown_are_left_out(tmp_path):
     unknown = {"perplexity": 9.0, "bits_per_character": None}
     write_final_figures(tmp_path, {"best_epoch": 3, "test": unknown})  # without validation text
     assert [path.name for path in tmp_path.iterdir()] == ["test"]
-    assert _values(tmp_path / "test") == {"final/perplexity": {3: 9.0}}
+    assert read_scalars(tmp_path / "test") == {"final/perplexity": {3: 9.0}}
 
 
 def test_training_is_the_same_to_the_last_bit(tmp_path):
@@ -172,13 +150,3 @@ def test_training_is_the_same_to_the_last_bit(tmp_path):
     _fit(logged, [_board(logged, tmp_path)])
     for one, other in zip(plain.get_weights(), logged.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.long
-def test_logs_without_validation_text_are_of_the_weights_that_are_saved(tmp_path, short_text):
-    corpus = open_corpus(train=[str(short_text)], all_lines=True)
-    options = dict(order=3, embedding_dim=6, hidden_units=8, epochs=1, weight_average=0.99)
-    train(corpus, tmp_path / "model", **options)
-    (norm,) = _values(tmp_path / "model" / "logs" / "train")["weights/norm_C"].values()
-    network = LanguageModel.load(tmp_path / "model").network
-    np.testing.assert_allclose(norm, np.linalg.norm(network.embed.C), rtol=1e-5)

@@ -27,6 +27,7 @@ from keras_nplm.training.build import build_model
 from keras_nplm.training.network import Adaptive, Linear, Network
 from keras_nplm.training.optimisation import Adam, Training
 from keras_nplm.training.options import read_options
+from tests.training.logs import read_scalars
 
 
 def test_model_directory_is_complete_and_its_figures_hold(model_directory, small_options):
@@ -52,67 +53,21 @@ def test_model_directory_is_complete_and_its_figures_hold(model_directory, small
 
 
 @pytest.mark.usefixtures("no_report")
-def test_frozen_word_vectors_stay_as_the_file_has_them(
-    tmp_path, short_corpus, short_options, load_weights
+def test_frozen_word_vectors_of_an_nce_run_stay_as_the_file_has_them(
+    tmp_path, here, ask, short_text, short_corpus, short_options, load_weights
 ):
+    """The run records its loss, and log Z."""
     vectors = np.random.default_rng(0).normal(0, 0.7, (20, 7)).astype(np.float32)
     words = [f"w{i}" for i in range(20)]
     path = tmp_path / "words.vec"
     write_word2vec(path, words, vectors)
-    options = short_options.replace(freeze_embedding=True, epochs=1)
+    options = short_options.replace(objective="nce", num_sampled=99, self_normalisation=1.0)
+    options = options.replace(freeze_embedding=True, learning_rate=1.0, epochs=1)
     with pytest.raises(InputError, match="`embedding_dim` must be 7, .* Fix: give --embedding-dim"):
         train(short_corpus, tmp_path / "model", options, vectors=path)
     options = options.replace(embedding_dim=7)
     metrics = train(short_corpus, tmp_path / "model", options, vectors=path)
     assert metrics["vectors"]["found"] == 20
-    features, *others = load_weights(tmp_path / "model")
-    assert metrics["parameters"] == sum(weight.size for weight in others)
-    language_model = LanguageModel.load(tmp_path / "model")
-    np.testing.assert_array_equal(features[language_model.vocabulary.encode(words)], vectors)
-    as_arrays = LanguageModel.load(tmp_path / "model", as_arrays=True)
-    found, expected = (
-        np.exp(model.model.next_log_probs([[4, 5, 6]])) for model in (as_arrays, language_model)
-    )
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-    write_word2vec(path, words, 2 * vectors)
-    with pytest.raises(InputError, match="vectors: its files have changed"):
-        train(short_corpus, tmp_path / "model", options, vectors=path)
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("no_logs")
-def test_without_validation_text_the_last_epoch_is_kept(here, run, ask, short_text):
-    flags = "--order 3 --embedding-dim 6 --hidden-units 8 --epochs 2"
-    printed = run(f"train --train {short_text} --all {flags} --output model").out
-    *_, trained, without, saved = printed.splitlines()
-    assert trained.endswith("epoch 2, the last: no validation text compares epochs")
-    assert without.endswith("for a perplexity: keras-nplm evaluate model --text FILE")
-    assert saved.startswith("the model is in model;")
-    metrics = read_json("model/metrics.json")
-    assert metrics["best_epoch"] == 2 and not metrics.keys() & {"validation", "test", "weights"}
-    assert "validation_perplexity" not in metrics["history"][0]
-    names = {path.name for path in Path("model").iterdir()}
-    assert "model.keras" in names and not names & {"report.html", "last.npz", "components"}
-    assert [path.name for path in Path("model/corpus").glob("*.ids")] == ["train.00000.ids"]
-    assert ask(f"evaluate model --text {short_text}")["perplexity"] < 20
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("no_logs")
-def test_validation_text_without_test_text_is_reported(tmp_path, short_text, short_options):
-    corpus = open_corpus(train=[short_text], validation=[short_text])
-    metrics = train(corpus, tmp_path / "model", short_options.replace(epochs=1))
-    assert metrics["validation"]["perplexity"] > 1 and "test" not in metrics
-    page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
-    assert "<th>validation</th>" in page and "<th>test</th>" not in page
-    assert "The network’s validation perplexity is " in page
-
-
-@pytest.mark.usefixtures("no_report")
-def test_nce_run_records_its_loss_and_log_z(here, ask, short_text, short_corpus, short_options):
-    options = short_options.replace(objective="nce", num_sampled=99, self_normalisation=1.0)
-    options = options.replace(learning_rate=1.0, epochs=1)
-    metrics = train(short_corpus, "model", options)
     (epoch,) = metrics["history"]
     assert "nce_loss" in epoch and not epoch.keys() & {"loss", "train_perplexity"}
     assert metrics["training_cpu_seconds"] < metrics["cpu_seconds"]
@@ -125,6 +80,57 @@ def test_nce_run_records_its_loss_and_log_z(here, ask, short_text, short_corpus,
     )
     difference = abs(fast["log_prob"] - exact["log_prob"])
     assert 0 < difference < 0.5 * exact["tokens"]
+    features, *_ = load_weights(tmp_path / "model")
+    language_model = LanguageModel.load(tmp_path / "model")
+    trained = language_model.network.trainable_weights
+    assert metrics["parameters"] == sum(np.prod(weight.shape) for weight in trained)
+    np.testing.assert_array_equal(features[language_model.vocabulary.encode(words)], vectors)
+    as_arrays = LanguageModel.load(tmp_path / "model", as_arrays=True)
+    found, expected = (
+        np.exp(model.model.next_log_probs([[4, 5, 6]])) for model in (as_arrays, language_model)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    write_word2vec(path, words, 2 * vectors)
+    with pytest.raises(InputError, match="vectors: its files have changed"):
+        train(short_corpus, tmp_path / "model", options, vectors=path)
+
+
+@pytest.mark.long
+def test_without_validation_text_the_last_epoch_is_kept(here, run, ask, short_text):
+    flags = "--order 3 --embedding-dim 6 --hidden-units 8 --epochs 2 --set weight_average=0.99"
+    printed = run(f"train --train {short_text} --all {flags} --output model").out
+    *_, trained, without, saved, _ = printed.splitlines()
+    assert trained.endswith("epoch 2, the last: no validation text compares epochs")
+    assert without.endswith("for a perplexity: keras-nplm evaluate model --text FILE")
+    assert saved.startswith("the model is in model;")
+    metrics = read_json("model/metrics.json")
+    assert metrics["best_epoch"] == 2 and not metrics.keys() & {"validation", "test", "weights"}
+    assert "validation_perplexity" not in metrics["history"][0]
+    names = {path.name for path in Path("model").iterdir()}
+    assert "model.keras" in names and not names & {"report.html", "last.npz", "components"}
+    assert [path.name for path in Path("model/corpus").glob("*.ids")] == ["train.00000.ids"]
+    assert ask(f"evaluate model --text {short_text}")["perplexity"] < 20
+    # the logs are of the average of the weights, which is saved
+    norms = read_scalars(Path("model/logs/train"))["weights/norm_C"]
+    expected = np.linalg.norm(LanguageModel.load("model").network.embed.C)
+    np.testing.assert_allclose(norms[2], expected, rtol=1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("no_logs")
+def test_options_are_objects_or_names_and_a_report_needs_no_test_text(tmp_path, short_text):
+    corpus = open_corpus(train=[short_text], validation=[short_text])
+    network = Network(order=3, embedding_dim=4, head=Linear(tied_output=True))
+    training = Training(optimizer=Adam(), learning_rate=0.002)
+    by_name = {"head": "adaptive", "cutoffs": (9, 20), "epochs": 1, "interpolated": False}
+    metrics = train(corpus, tmp_path / "model", network=network, training=training, **by_name)
+    options = read_options(read_json(tmp_path / "model" / "config.json"))
+    assert options.network == dataclasses.replace(network, head=Adaptive(cutoffs=(9, 20)))
+    assert options.training == dataclasses.replace(training, epochs=1)
+    assert metrics["validation"]["perplexity"] > 1 and "test" not in metrics
+    page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
+    assert "<th>validation</th>" in page and "<th>test</th>" not in page
+    assert "The network’s validation perplexity is " in page
 
 
 def test_finished_run_is_read_and_other_directories_are_refused(
@@ -143,20 +149,6 @@ def test_finished_run_is_read_and_other_directories_are_refused(
     assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("no_report")
-def test_options_are_given_as_objects_by_name_or_both(tmp_path, short_corpus):
-    network = Network(order=3, embedding_dim=4, head=Linear(tied_output=True))
-    training = Training(optimizer=Adam(), learning_rate=0.002)
-    by_name = {"head": "adaptive", "cutoffs": (9, 20), "epochs": 1, "interpolated": False}
-    train(short_corpus, tmp_path / "model", network=network, training=training, **by_name)
-    options = read_options(read_json(tmp_path / "model" / "config.json"))
-    adaptive = dataclasses.replace(network, head=Adaptive(cutoffs=(9, 20)))
-    assert options.network == adaptive
-    assert options.training == dataclasses.replace(training, epochs=1)
-
-
-@pytest.mark.long
 def test_commands_do_not_write_into_the_model_of_another(tmp_path, short_text, short_options):
     corpus = open_corpus(train=[str(short_text)])
     directory = tmp_path / "ngram"

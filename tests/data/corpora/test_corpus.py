@@ -114,6 +114,7 @@ def test_without_a_network_the_error_names_url_and_data_dir(tmp_path, monkeypatc
         open_corpus(name, data_dir=str(tmp_path))
 
 
+@pytest.mark.long
 def test_brown_has_the_split_and_vocabulary_of_the_paper(brown_directory):
     corpus = open_corpus("brown", data_dir=str(brown_directory))
     sentences = {split: list(corpus.sentences(split)) for split in SPLITS}

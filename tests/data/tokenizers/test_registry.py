@@ -13,13 +13,9 @@ from keras_nplm import (
 )
 from keras_nplm.data.prefixes import split_unfinished_word
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.data.tokenizers import registry
 from tests.tokenizers import CommaTokenizer, build_model
 
-
-@pytest.fixture(autouse=True)
-def _own_registry(monkeypatch):
-    monkeypatch.setattr(registry, "TOKENIZERS", dict(registry.TOKENIZERS))
+pytestmark = pytest.mark.usefixtures("forget_tokenizers")
 
 
 def test_a_tokenizer_that_splits_into_a_string_is_refused():

@@ -4,6 +4,13 @@ import pytest
 
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from tests.text_cases import TOKENS
+from tests.tokenizers import KINDS
+
+
+def test_each_tokenizer_is_recorded_or_spells_its_text():
+    """`test_contract.py` spells any text by tokens without <unk>."""
+    recorded = {name.partition("+")[0] for tokens in TOKENS.values() for name in tokens}
+    assert {kind for kind in KINDS if get_tokenizer(kind).has_unknown} <= recorded
 
 
 @pytest.mark.parametrize("text", TOKENS)
