@@ -1,25 +1,21 @@
 """Embedding lookup: rows of a matrix by ids, their sparse gradients, and masks of rows."""
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_nplm.layers.ops import Tensor
-
-if keras.backend.backend() == "tensorflow":
-    import tensorflow as tf
 
 
 def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> Tensor:
     """Return `variable[ids]`, [*ids.shape, …], of a weight [V, …] created with `autocast=False`.
 
-    On TensorFlow the gradient is `tf.IndexedSlices`: it holds the rows of the ids only. With
+    The gradient is `tf.IndexedSlices`: it holds the rows of the ids only. With
     `sum_gradient` it has one slice for each distinct id, the sum over its occurrences. Most Keras
     optimisers need that: they square each slice. It costs a pass over the ids. Ids out of range are
     clipped, so the caller must check them.
     """
     ids = ops.clip(ids, 0, variable.shape[0] - 1)
-    if keras.backend.backend() != "tensorflow":
-        return ops.take(variable, ids, axis=0)
     if not sum_gradient:
         # a gather from the variable itself: reading it first would copy it
         return tf.gather(variable.value, ids)
@@ -30,15 +26,8 @@ def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> T
     return tf.reshape(vectors, tf.concat([tf.shape(ids), tf.shape(vectors)[1:]], axis=0))
 
 
-def ensure_width(ids: Tensor, width: int) -> Tensor:
-    """Return ids [B, width] of a width that is not known yet. It is checked when the graph runs."""
-    if keras.backend.backend() != "tensorflow":
-        return ops.reshape(ids, (-1, width))
-    return tf.ensure_shape(ids, [None, width])
-
-
 def sum_repeated_rows(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Return distinct ids and the sum of the rows of each, for sparse gradients. TensorFlow only.
+    """Return distinct ids and the sum of the rows of each, for sparse gradients.
 
     The rows are sorted by id first, which costs a copy: sums of neighbouring rows are several times
     as fast as sums of scattered rows. The ids ascend.
@@ -74,10 +63,7 @@ def _is_compiled() -> bool:
 
 
 def zero_masked_rows(vectors: Tensor, mask: Tensor) -> Tensor:
-    """Return vectors * mask.
-
-    On TensorFlow a mask of ones costs no pass over the vectors, forward or backward.
+    """Return vectors * mask. A mask of ones costs no pass over the vectors, forward or
+    backward.
     """
-    if keras.backend.backend() != "tensorflow":
-        return vectors * mask
     return tf.cond(tf.reduce_any(tf.not_equal(mask, 1)), lambda: vectors * mask, lambda: vectors)

@@ -1,5 +1,6 @@
 """Pointer: scores of the context's words as copies, beside the logits of the vocabulary."""
 
+import dataclasses
 import itertools
 import operator
 from typing import Any, NamedTuple
@@ -9,9 +10,8 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
-from keras_nplm.io.errors import check_least
 from keras_nplm.io.shapes import count_matched
-from keras_nplm.layers.arrays import CopyArrays
+from keras_nplm.layers.arrays import CopyArrays, convert_to_float32
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 from keras_nplm.layers.scores import Scores
@@ -117,7 +117,8 @@ def _scatter_rows(values: Tensor, columns: Tensor, like: Tensor) -> Tensor:
     return ops.scatter(ops.stack([rows, columns], axis=-1), values, ops.shape(like))
 
 
-class CopyScores(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class CopyScores(Scores):
     """The words of the context are outputs of their own: y'_w = ln(exp y_w + sum of its copies)."""
 
     scores: Scores
@@ -140,10 +141,6 @@ class CopyScores(NamedTuple):
         log_z, logit = self.scores.for_training(word_ids)
         copies = self.copies
         return copies.add_to_normaliser(log_z), copies.add_to_logit(logit, word_ids)
-
-    def expected_logit(self, distribution: Tensor) -> Tensor:
-        y = self.logits()  # y' of a copied word is not linear in the features
-        return ops.matmul(y, ops.cast(distribution, y.dtype))
 
     def take(self, places: Tensor) -> "CopyScores":
         return CopyScores(self.scores.take(places), self.copies.take(places))
@@ -182,12 +179,9 @@ class Pointer(ConfiguredLayer):
 
     def __init__(self, weight_decay: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
-        check_least("weight_decay", weight_decay, 0.0)
         self.weight_decay = weight_decay
 
-    def build(
-        self, features_shape: tuple, vectors_shape: tuple, context_ids_shape: tuple | None = None
-    ) -> None:
+    def build(self, features_shape: tuple, vectors_shape: tuple) -> None:
         size, m = vectors_shape[1:]
         matrix = dict(
             initializer="zeros", regularizer=l2_regularizer(self.weight_decay), autocast=False
@@ -204,8 +198,11 @@ class Pointer(ConfiguredLayer):
 
     def find_copies(self, features: Tensor, context: Context, head: Head) -> Copies:
         """Return the copies of the contexts' words that are outputs of a head."""
-        if context.ids.shape[1] == self.u.shape[0]:  # a segment has `<s>` before its words
-            weights = ops.expand_dims(self(features, context.vectors, context.ids), 2)
+        if context.ids.shape[1] == self.u.shape[0]:
+            # a segment of one target, which has one more word before its words
+            vectors = ops.pad(context.vectors, [[0, 0], [1, 0], [0, 0]])
+            ids = ops.pad(context.ids, [[0, 0], [1, 0]])
+            weights = self.weigh_segments(features, vectors, ids, None)[:, 1:]
         else:
             weights = self.weigh_segments(features, context.vectors, context.ids, context.starts)
         if head.num_outputs == head.vocabulary_size:
@@ -279,25 +276,10 @@ class Pointer(ConfiguredLayer):
         products = ops.matmul(ops.cast(self.r, runs.dtype)[None], ops.reshape(runs, (longest, -1)))
         return ops.reshape(products, (-1, *runs.shape[2:]))
 
-    def call(self, features: Tensor, vectors: Tensor, context_ids: Tensor) -> Tensor:
-        # a context is a segment of one target, with `<pad>` before it
-        one_before = [[0, 0], [1, 0]]
-        vectors = ops.pad(vectors, [*one_before, [0, 0]])
-        ids = ops.pad(context_ids, one_before)
-        return self.weigh_segments(features, vectors, ids, None)[:, 1:, 0]
-
     @property
     def biases(self) -> list[keras.Variable]:
         return [self.u, self.r]  # v has weight decay
 
-    def to_array_function(self) -> CopyArrays:
-        """Return `call` in NumPy, with the present weights, as a function of C, features [B, w] and
-        contexts int [B, n-1].
-        """
+    def list_arrays(self) -> dict[str, Any] | None:
         weights = (self.Q, self.R, self.v, self.u, self.r)
-        return CopyArrays(*(np.array(weight, np.float32) for weight in weights))
-
-    def compute_output_shape(
-        self, features_shape: tuple, vectors_shape: tuple, *others: tuple
-    ) -> tuple:
-        return vectors_shape[:2]
+        return {"weigh_copies": CopyArrays(*map(convert_to_float32, weights))}

@@ -113,10 +113,7 @@ class Mixture(NextWordModel):
             )
         self.models = list(models)
         self.parts = self.models
-        sums = weights.sum(axis=1, keepdims=True)
-        # those that a file holds stay as they are, to the last bit
-        is_exact = np.isclose(sums, 1, rtol=0, atol=1e-12)
-        self.weights: np.ndarray = np.where(is_exact, weights, weights / sums)
+        self.weights: np.ndarray = weights
         self.bins = bins
         self.order = max(model.order for model in models)
         self.boundary = resolve_boundary(models)

@@ -152,12 +152,7 @@ def the_shift_is_not_added_to_log_z(original, *arguments):
     return within(original, tf=Altered(tf, cond=choose))(*arguments)
 
 
-@changes("layers.energy_ops:energy_log_normaliser", "layers/test_energy_ops.py")
-def exponentials_of_large_contexts_overflow(original, *arguments):
-    return within(original, _MODERATE=1e30)(*arguments)
-
-
-@changes("layers.lookup:zero_masked_rows", "layers/test_context.py")
+@changes("layers.lookup:zero_masked_rows", OF_NETWORKS)
 def padding_has_a_gradient_in_training(original, vectors, mask):
     return vectors + tf.stop_gradient(original(vectors, mask) - vectors)
 
@@ -322,9 +317,11 @@ def self_normalised_scores_have_a_pointer_without_the_previous_words(original, s
 # Networks
 
 
-@changes("models.networks.pointer_network:PointerNetwork.list_layers", OF_NETWORKS)
+@changes("models.networks.pointer_network:PointerNetwork.list_parts", OF_NETWORKS)
 def a_network_with_new_words_forgets_its_pointer(original, self):
-    return original(self)[:-1]
+    parts = original(self)
+    del parts["pointer"]
+    return parts
 
 
 @changes("models.networks.hybrid_network:HybridNetwork.scores", OF_NETWORKS)
