@@ -4,12 +4,11 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from keras_nplm.data.ids import PAD_ID
 from keras_nplm.layers.arrays import convert_to_float32, list_position_spans
-from keras_nplm.layers.lookup import rows, zero_masked_rows
+from keras_nplm.layers.lookup import ensure_width, rows, zero_masked_rows
 from keras_nplm.layers.ops import Dropout, NewRows, Tensor, append_rows, l2_regularizer
 from keras_nplm.layers.segments import Context, SegmentEmbedding
 
@@ -104,10 +103,8 @@ class ContextEmbedding(SegmentEmbedding):
         return Context(x, vectors, context_ids, starts=None)
 
     def _fix_width(self, context_ids: Tensor) -> Tensor:
-        """Return ids, int32 [B, n-1]. A width that tf.data does not know is checked in the
-        graph.
-        """
-        return tf.ensure_shape(ops.cast(context_ids, "int32"), [None, self.context_size])
+        """Return ids, int32 [B, n-1]."""
+        return ensure_width(ops.cast(context_ids, "int32"), self.context_size)
 
     def vectors(
         self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True

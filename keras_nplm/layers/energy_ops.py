@@ -3,10 +3,13 @@
 import functools
 from collections.abc import Callable
 
-import tensorflow as tf
+import keras
 from keras import ops
 
 from keras_nplm.layers.ops import Tensor, attach_gradient
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
 
 _WORDS = 640  # of a tile
 
@@ -15,28 +18,34 @@ def energies(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
     """Return v_i · tanh(z_i + t_j) of contexts z [B, h] and a few words t [k, h], float [B, k],
     with a gradient.
 
-    v is [B, h]. XLA fuses the tanh and its gradient with their sums, which halves the
+    v is [B, h]. On TensorFlow XLA fuses the tanh and its gradient with their sums, which halves the
     time. Under tf.distribute XLA is not used.
     """
-    if tf.distribute.has_strategy():
+    if keras.backend.backend() != "tensorflow" or tf.distribute.has_strategy():
         return _energies(contexts, words, v)
     return _compile_energies()(*map(tf.convert_to_tensor, (contexts, words, v)))
 
 
-def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) -> Tensor:
+def all_energies(
+    contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True, fused: bool = False
+) -> Tensor:
     """Return v_i · tanh(z_i + t_j) of contexts z [B, h] and all words t [|V|, h], float [B, |V|].
 
     The hidden units of one context, [|V|, h], are in memory at a time, also for the gradient.
-    Without `loop`, which some runtimes refuse, those of all contexts and 640 words.
+    Without `loop`, which some runtimes refuse, those of all contexts and 640 words. `fused` takes
+    half the time, by XLA, which a server may lack.
     """
     if not loop:
         tiles = [words[first : first + _WORDS] for first in range(0, words.shape[0], _WORDS)]
         return ops.concatenate([_energies(contexts, tile, v) for tile in tiles], axis=1)
+    if keras.backend.backend() != "tensorflow":
+        return ops.map(lambda row: _energies(row[0][None], words, row[1][None])[0], (contexts, v))
+    compute = energies if fused else _energies
     inputs = [contexts, words, v]
     contexts, words, v = map(tf.stop_gradient, inputs)  # no tape keeps their hidden units
     signature = tf.TensorSpec(words.shape[:1], contexts.dtype)
     result = tf.map_fn(
-        lambda row: energies(row[0][None], words, row[1][None])[0],
+        lambda row: compute(row[0][None], words, row[1][None])[0],
         (contexts, v),
         fn_output_signature=signature,
     )

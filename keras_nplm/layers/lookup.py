@@ -1,10 +1,12 @@
 """Embedding lookup: rows of a matrix by ids, their sparse gradients, and masks of rows."""
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from keras_nplm.layers.ops import Tensor
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
 
 
 def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> Tensor:
@@ -16,6 +18,8 @@ def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> T
     clipped, so the caller must check them.
     """
     ids = ops.clip(ids, 0, variable.shape[0] - 1)
+    if keras.backend.backend() != "tensorflow":
+        return ops.take(variable, ids, axis=0)
     if not sum_gradient:
         # a gather from the variable itself: reading it first would copy it
         return tf.gather(variable.value, ids)
@@ -24,6 +28,13 @@ def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> T
     # the gradient of a reshape is dense: the sum
     vectors = tf.gather(tf.reshape(vectors, tf.shape(vectors)), place)
     return tf.reshape(vectors, tf.concat([tf.shape(ids), tf.shape(vectors)[1:]], axis=0))
+
+
+def ensure_width(ids: Tensor, width: int) -> Tensor:
+    """Return ids [B, width]. A width that tf.data does not know is checked in the graph."""
+    if keras.backend.backend() != "tensorflow":
+        return ops.reshape(ids, (ids.shape[0] or -1, width))
+    return tf.ensure_shape(ids, [None, width])
 
 
 def sum_repeated_rows(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,6 +75,8 @@ def _is_compiled() -> bool:
 
 def zero_masked_rows(vectors: Tensor, mask: Tensor) -> Tensor:
     """Return vectors * mask. A mask of ones costs no pass over the vectors, forward or
-    backward.
+    backward, on TensorFlow.
     """
+    if keras.backend.backend() != "tensorflow":
+        return vectors * mask
     return tf.cond(tf.reduce_any(tf.not_equal(mask, 1)), lambda: vectors * mask, lambda: vectors)

@@ -9,10 +9,12 @@ from typing import Any, TypeAlias
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from keras_nplm.io.errors import InputError, check_argument, check_least
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
 
 Tensor: TypeAlias = Any  # of Keras's backend: with values, or a symbol
 
@@ -205,7 +207,7 @@ class Dropout(keras.layers.Dropout):
     """
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
-        if not (training and self.rate):
+        if keras.backend.backend() != "tensorflow" or not (training and self.rate):
             return super().call(inputs, training)
         size = tf.size(inputs)
         dropped = min(round(self.rate * 65536), 65535)  # a rate below 1 keeps some

@@ -5,9 +5,12 @@ gradients.
 from collections.abc import Sequence
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from keras_nplm.layers.ops import Tensor, attach_gradient
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
 
 CACHED = 1 << 18  # logits in a tile: 1 MiB, within the cache of a core
 # logits in one tile at most: for fewer, joining the gradients of tiles costs more than it saves
@@ -38,6 +41,11 @@ def linear_softmax(
     columns, [V, w_i] each: to join them would copy K, and its gradient again. `dtype` is that of
     the matrix products. The results are [B] each, of at least float32.
     """
+    if keras.backend.backend() != "tensorflow":
+        kernel = ops.concatenate([ops.cast(block, features.dtype) for block in kernels], axis=1)
+        logits = ops.cast(ops.matmul(features, ops.transpose(kernel)), "float32") + bias
+        chosen = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)[:, 0]
+        return ops.logsumexp(logits, axis=-1), chosen
     kernels = [_as_tensor(kernel) for kernel in kernels]
     bias = _as_tensor(bias)
     wide = tf.float64 if kernels[0].dtype == tf.float64 else tf.float32
@@ -136,6 +144,8 @@ def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
 
     For evaluation only.
     """
+    if keras.backend.backend() != "tensorflow":
+        return ops.logsumexp(ops.matmul(features, ops.transpose(kernel)) + bias, axis=-1)
     kernel = tf.cast(_as_tensor(kernel), features.dtype)
     bias = tf.cast(_as_tensor(bias), features.dtype)
     sizes = _tiles(features, kernel)
@@ -165,6 +175,9 @@ def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
 
     All of it comes from one exponential per logit, unless a sum of them overflows or underflows.
     """
+    if keras.backend.backend() != "tensorflow":
+        log_z = ops.logsumexp(logits, axis=-1)
+        return ops.sum(ops.softplus(logits), axis=-1) + self_normalisation * ops.square(log_z)
     power = tf.exp(logits)
     z = tf.reduce_sum(power, axis=-1)
 

@@ -60,7 +60,7 @@ class DeviceNetworkGraph(NetworkGraph):
         scores = self.network.scores(context_ids)
         copies = None
         if isinstance(scores, CopyScores):
-            copies = scores.copies
+            copies = scores
             scores = scores.scores
         if not isinstance(scores, LinearScores):
             return tf.gather(self.next_log_probs(context_ids), output_ids, batch_dims=1)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import keras_nplm.layers
 from keras_nplm import AdaptiveHead, DirectConnection, EnergyHead, LinearHead
-from keras_nplm.layers.pointer import Copies, CopyScores
+from keras_nplm.layers.pointer import CopyScores
 from keras_nplm.layers.scores import LinearScores, Scores, StoredScores, compute_log_prob
 from tests.networks import randomise
 
@@ -45,7 +45,7 @@ def make_copies() -> CopyScores:
     """Return scores of three segments of three targets each, with copies of some words."""
     weights = RNG.random((3, 5, 3)).astype(np.float32)
     ids = RNG.integers(4, 9, (3, 5)).astype(np.int32)
-    return CopyScores(make_linear(), Copies(tf.constant(weights), tf.constant(ids)))
+    return CopyScores(make_linear(), tf.constant(weights), tf.constant(ids))
 
 
 def make_adaptive() -> Scores:

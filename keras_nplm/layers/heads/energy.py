@@ -136,6 +136,10 @@ class EnergyScores(Scores):
         words = self.head.embed_words()
         return all_energies(self.contexts, words, self.v, loop=self.head.uses_loop) + self.head.b
 
+    def log_z(self) -> Tensor:
+        y = all_energies(self.contexts, self.head.embed_words(), self.v, fused=True)
+        return ops.logsumexp(y + self.head.b, axis=-1)
+
     def logit(self, word_ids: Tensor) -> Tensor:
         a = ops.tanh(self.contexts + self.head.embed_words(word_ids))  # [B, h]
         return ops.sum(a * self.v, axis=-1) + rows(self.head.b, word_ids)

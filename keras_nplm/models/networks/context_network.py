@@ -2,7 +2,6 @@
 what it minimises.
 """
 
-import os
 from typing import Any, cast
 
 import keras
@@ -263,17 +262,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         """
         return max(2, self.embed.num_single_words(self.order - 1) + 1)
 
-    # Saving: SavedModel, the configuration, and the states of random number generators
-
-    def export(
-        self, filepath: str | os.PathLike, *args: Any, input_signature: Any = None, **kwargs: Any
-    ) -> None:
-        """Export as `keras.Model.export` does; the input is `context_ids`, int32 [B, n-1]."""
-        if input_signature is None:
-            inputs = keras.tree.map_structure(_make_zeros, self.describe_inputs())
-            self(inputs)  # Keras exports only models that were called
-            input_signature = [keras.tree.map_structure(_make_spec, self.describe_inputs())]
-        super().export(filepath, *args, input_signature=input_signature, **kwargs)
+    # Saving: the configuration, and the states of random number generators
 
     def random_states(self) -> list[keras.Variable]:
         """Return the states of the random number generators of dropout and of negative samples."""
@@ -327,11 +316,3 @@ def _serialise(layer: keras.layers.Layer) -> dict:
     described = keras.saving.serialize_keras_object(layer)
     described.pop("build_config", None)
     return described
-
-
-def _make_zeros(symbol: keras.KerasTensor) -> np.ndarray:
-    return np.zeros((1, *symbol.shape[1:]), symbol.dtype)
-
-
-def _make_spec(symbol: keras.KerasTensor) -> keras.InputSpec:
-    return keras.InputSpec(shape=symbol.shape, dtype=symbol.dtype, name=symbol.name)

@@ -54,8 +54,8 @@ class PointerNetwork(ContextNetwork):
             self.pointer.built = True
 
     def score(self, context: Context, features: Tensor, training: bool = False) -> CopyScores:
-        copies = self.pointer.find_copies(features, context, self.prob)
-        return CopyScores(super().score(context, features, training), copies)
+        scores = super().score(context, features, training)
+        return self.pointer.add_copies(scores, features, context, self.prob)
 
     def list_parts(self) -> dict[str, keras.layers.Layer | None]:
         return {**super().list_parts(), "pointer": self.pointer}

@@ -62,6 +62,9 @@ class ObjectiveTraining(keras.Model):
         `fit`. Of an optimiser with a weight decay of its own, the biases are left out by
         `optimizer.exclude_from_weight_decay(var_list=model.biases)`.
         """
+        backend = keras.backend.backend()
+        fix = "set KERAS_BACKEND=tensorflow."
+        check_argument("backend", backend == "tensorflow", "tensorflow for training", backend, fix)
         wrong = getattr(loss, "from_logits", False) and not self.overrides("call")
         check_argument(
             "from_logits",
