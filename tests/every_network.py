@@ -22,6 +22,7 @@ from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork
 from keras_nplm.models.networks.nplm import NPLM
 from keras_nplm.models.networks.pointer_network import PointerNetwork
+from tests.networks import randomise
 
 V = 30  # words
 N = 8  # order
@@ -154,11 +155,7 @@ def build_network(name: str, dtype: str = "float32", boundary: str = "stream") -
     """Return a new network of `NETWORKS` with random weights, and with weight decay if it may have
     one.
     """
-    network = compose(dtype=dtype, boundary=boundary, **NETWORKS[name])
-    rng = np.random.default_rng(0)
-    for weight in network.trainable_weights:
-        weight.assign(rng.normal(0, 0.6, weight.shape))
-    return network
+    return randomise(compose(dtype=dtype, boundary=boundary, **NETWORKS[name]), 0.6)
 
 
 def compose(

@@ -8,19 +8,15 @@ import numpy as np
 
 from keras_nplm import (
     NPLM,
-    ContextEmbedding,
-    ContextNetwork,
     ContinuousCache,
     Hybrid,
     HybridNetwork,
     KerasModel,
-    Likelihood,
     LinearHead,
     Mixture,
     NgramCache,
     PointerNetwork,
     Shortlist,
-    TanhHidden,
     Uniform,
     UnigramCache,
     Vocabulary,
@@ -38,6 +34,7 @@ from keras_nplm.models.ngrams import (
     prune,
 )
 from keras_nplm.models.ngrams.approximation import approximate
+from tests.networks import compose, randomise
 
 V = 12
 VOCABULARY = Vocabulary([f"w{i}" for i in range(V - 4)])
@@ -54,48 +51,30 @@ def make_text(seed: int, boundary: str, tokens: int = 400) -> np.ndarray:
     return np.append(ids, 3).astype(np.int32)
 
 
-def _randomise(network):
-    rng = np.random.default_rng(0)
-    for weight in network.trainable_weights:
-        weight.assign(rng.normal(0, 0.5, weight.shape))
-    return network
-
-
 def _build_keras_model(boundary):
     ids = keras.Input((2,), dtype="int32")
     x = keras.layers.LSTM(4)(keras.layers.Embedding(V, 3)(ids))
     rows = keras.layers.Dense(V, activation="softmax")(x)
-    return KerasModel(_randomise(keras.Model(ids, rows)), boundary=boundary)
+    return KerasModel(randomise(keras.Model(ids, rows)), boundary=boundary)
 
 
 def _build_nplm(boundary):
-    return _randomise(NPLM(V, order=3, embedding_dim=3, hidden_units=4, boundary=boundary))
-
-
-def _build_network(kind, boundary, num_outputs=None):
-    return _randomise(
-        kind(
-            order=3,
-            embed=ContextEmbedding(V, 3, name="embed"),
-            hidden=TanhHidden(4, name="hidden"),
-            head=LinearHead(V, num_outputs=num_outputs, name="prob"),
-            objective=Likelihood(),
-            boundary=boundary,
-        )
-    )
+    return randomise(NPLM(V, order=3, embedding_dim=3, hidden_units=4, boundary=boundary))
 
 
 def _build_pointer(boundary):
-    return _build_network(PointerNetwork, boundary)
+    return randomise(compose(V, 3, 3, 4, kind=PointerNetwork, boundary=boundary))
 
 
 def _build_shortlist(boundary):
-    network = _build_network(ContextNetwork, boundary, num_outputs=7)
+    head = LinearHead(V, num_outputs=7, name="prob")
+    network = randomise(compose(V, 3, 3, 4, head=head, boundary=boundary))
     return Shortlist(network, build("kneser-ney", boundary))
 
 
 def _build_hybrid(boundary):
-    return Hybrid(_build_network(HybridNetwork, boundary), build("kneser-ney", boundary))
+    network = randomise(compose(V, 3, 3, 4, kind=HybridNetwork, boundary=boundary))
+    return Hybrid(network, build("kneser-ney", boundary))
 
 
 def _reread_arpa(boundary):

@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.base import Head
@@ -11,6 +12,14 @@ from keras_nplm.layers.hidden import DirectConnection, TanhHidden
 from keras_nplm.layers.objectives.base import Objective
 from keras_nplm.layers.objectives.likelihood import Likelihood
 from keras_nplm.models.networks.context_network import ContextNetwork
+
+
+def randomise(layer: keras.layers.Layer, deviation: float = 0.5) -> Any:
+    """Return a layer or a network with random weights."""
+    rng = np.random.default_rng(0)
+    for weight in layer.trainable_weights:
+        weight.assign(rng.normal(0, deviation, weight.shape))
+    return layer
 
 
 def compose(
@@ -24,13 +33,13 @@ def compose(
     hidden: keras.layers.Layer | None = None,
     head: Head | None = None,
     objective: Objective | None = None,
+    direct: DirectConnection | None = None,
     direct_connections: bool = False,
     dtype: str | None = None,
     **options: Any,
 ) -> ContextNetwork:
     """Return a network of one hidden layer, or with the given layers."""
     head = head or LinearHead(vocabulary_size, name="prob", dtype=dtype)
-    direct = None
     if direct_connections:
         direct = DirectConnection(head.num_outputs, name="direct", dtype=dtype)
     return kind(

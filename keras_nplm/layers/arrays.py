@@ -1,18 +1,24 @@
 """The layers of a network in NumPy, without Keras, whose import takes seconds.
 
 A few contexts cost microseconds here, where a graph costs milliseconds. The layers give their
-weights to these classes: see `position_spans` and `to_array_function`. `scorer.npz` names a class
+weights to these classes: see `ConfiguredLayer.list_arrays`. `scorer.npz` names a class
 and its fields: see `NetworkArrays`.
 """
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
 
 LOWEST = -80.0  # exp of its negative is finite in float32
+
+
+def convert_to_float32(weight: Any) -> np.ndarray:
+    """Return a copy of a weight."""
+    return np.array(weight, np.float32)
 
 
 # Context

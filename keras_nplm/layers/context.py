@@ -7,8 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.ids import PAD_ID
-from keras_nplm.io.errors import InputError, check_integer, check_least, check_share
-from keras_nplm.layers.arrays import list_position_spans
+from keras_nplm.layers.arrays import convert_to_float32, list_position_spans
 from keras_nplm.layers.lookup import ensure_width, rows, zero_masked_rows
 from keras_nplm.layers.ops import Dropout, NewRows, Tensor, append_rows, l2_regularizer
 from keras_nplm.layers.segments import Context, SegmentEmbedding
@@ -64,11 +63,6 @@ class ContextEmbedding(SegmentEmbedding):
         dropout: float = 0.0,
         **kwargs: Any,
     ):
-        check_integer("vocabulary_size", vocabulary_size, 2)
-        check_integer("embedding_dim", embedding_dim, 1)
-        check_least("weight_decay", weight_decay, 0.0)
-        check_share("word_dropout", word_dropout)
-        check_share("dropout", dropout)
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim
@@ -102,29 +96,15 @@ class ContextEmbedding(SegmentEmbedding):
         `sum_gradient` says whether a repeated word has one slice of the gradient; see
         `keras_nplm.layers.lookup.rows`.
         """
-        context_ids = self._fix_width(ops.cast(context_ids, "int32"))
+        context_ids = self._fix_width(context_ids)
         vectors = self.vectors(context_ids, training, sum_gradient)  # [B, n-1, m]
         vectors = self.drop_words(vectors, training=training)
         x = self.drop(self.join(vectors), training=training)  # [B, (n-1) m]
         return Context(x, vectors, context_ids, starts=None)
 
     def _fix_width(self, context_ids: Tensor) -> Tensor:
-        """Refuse a known width other than n-1.
-
-        An unknown width, of tf.data, is checked when the graph runs.
-        """
-        size = self.context_size
-        shape = context_ids.shape
-        # TensorFlow has shapes of an unknown rank, which have no length
-        has_rank = getattr(shape, "rank", 2) is not None
-        if has_rank and len(shape) == 2 and shape[1] == size:
-            return context_ids
-        if has_rank and (len(shape) != 2 or shape[1] is not None):
-            raise InputError(
-                f"`context_ids` must be [B, {size}]. Received: {list(shape)}. "
-                "Fix: give the n-1 words before the target."
-            )
-        return ensure_width(context_ids, size)
+        """Return ids, int32 [B, n-1]."""
+        return ensure_width(ops.cast(context_ids, "int32"), self.context_size)
 
     def vectors(
         self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True
@@ -148,6 +128,14 @@ class ContextEmbedding(SegmentEmbedding):
         layer with None is scored by the network itself.
         """
         return list_position_spans(context_size)
+
+    def list_arrays(self) -> dict[str, Any] | None:
+        spans = self.position_spans(self.context_size)
+        if spans is None:
+            return None
+        C = convert_to_float32(self.C)
+        C[PAD_ID] = 0
+        return dict(zip(("block", "scale", "C"), (*spans, C), strict=True))
 
     def join_vectors(self, vectors: Tensor, context_ids: Tensor) -> Context:
         """Return the contexts of given vectors of their words, float [B, n-1, m], for gradients by

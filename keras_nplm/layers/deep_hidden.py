@@ -7,8 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import check_choice, check_integer, check_least, check_share
-from keras_nplm.layers.arrays import BlockArrays, DeepArrays, NormArrays
+from keras_nplm.io.errors import check_choice, check_integer
+from keras_nplm.layers.arrays import BlockArrays, DeepArrays, NormArrays, convert_to_float32
 from keras_nplm.layers.hidden import Hidden
 from keras_nplm.layers.ops import ConfiguredLayer, Dropout, Tensor, l2_regularizer
 
@@ -120,9 +120,6 @@ class ResidualBlock(ConfiguredLayer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        check_choice("activation", activation, ACTIVATIONS)
-        check_share("dropout", dropout)
-        check_least("weight_decay", weight_decay, 0.0)
         self.activation = activation
         self.layer_norm = layer_norm
         self.dropout = dropout
@@ -156,9 +153,7 @@ class ResidualBlock(ConfiguredLayer):
 
     def to_arrays(self) -> BlockArrays:
         """Return the present weights, in float32."""
-        H = np.array(self.H, np.float32)
-        d = np.array(self.d, np.float32)
-        return BlockArrays(_convert_norm(self.norm), H, d)
+        return BlockArrays(_convert_norm(self.norm), *map(convert_to_float32, (self.H, self.d)))
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape
@@ -168,6 +163,5 @@ def _convert_norm(norm: keras.layers.LayerNormalization | None) -> NormArrays | 
     """Return the present weights of a layer normalisation, in float32."""
     if norm is None:
         return None
-    gamma = np.array(norm.gamma, np.float32)
-    beta = np.array(norm.beta, np.float32)
+    gamma, beta = map(convert_to_float32, (norm.gamma, norm.beta))
     return NormArrays(gamma, beta, norm.epsilon)

@@ -8,8 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import check_integer, check_least, check_share
-from keras_nplm.layers.arrays import TanhArrays
+from keras_nplm.layers.arrays import TanhArrays, convert_to_float32
 from keras_nplm.layers.ops import (
     ConfiguredLayer,
     Dropout,
@@ -18,7 +17,6 @@ from keras_nplm.layers.ops import (
     append_rows,
     l2_regularizer,
 )
-from keras_nplm.layers.scores import LinearScores
 
 
 class Hidden(ConfiguredLayer, abc.ABC):
@@ -47,9 +45,6 @@ class Hidden(ConfiguredLayer, abc.ABC):
     def __init__(
         self, hidden_units: int, weight_decay: float = 0.0, dropout: float = 0.0, **kwargs: Any
     ):
-        check_integer("hidden_units", hidden_units, 1)
-        check_least("weight_decay", weight_decay, 0.0)
-        check_share("dropout", dropout)
         super().__init__(**kwargs)
         self.hidden_units = hidden_units
         self.weight_decay = weight_decay
@@ -83,6 +78,10 @@ class Hidden(ConfiguredLayer, abc.ABC):
 
         It may write to its argument, and can be pickled.
         """
+
+    def list_arrays(self) -> dict[str, Any] | None:
+        H, d = map(convert_to_float32, (self.H, self.d))
+        return {"H": H, "d": d, "transform": self.to_array_function()}
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.hidden_units)
@@ -121,6 +120,9 @@ class NoHidden(ConfiguredLayer):
     def call(self, x: Tensor) -> Tensor:
         return x[:, :0]
 
+    def list_arrays(self) -> dict[str, Any] | None:
+        return {}
+
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], 0)
 
@@ -131,18 +133,12 @@ class DirectConnection(ConfiguredLayer):
 
         y = b + U a + W x
 
-    The layer owns W. Calling it gives W x. In a network `add` joins it to the scores of a
-    `LinearHead`, so that one matrix product gives U a + W x, and a few words cost a few rows of W.
+    The layer owns W. A network adds W x to the scores of a `LinearHead`, so that one matrix product
+    gives U a + W x, and a few words cost a few rows of W.
 
     Args:
         units: int, |V|, the rows of W.
         weight_decay: float, the paper's weight decay on W.
-
-    Call arguments:
-        x: float [B, w].
-
-    Returns:
-        W x, float [B, |V|].
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
     """
@@ -151,8 +147,6 @@ class DirectConnection(ConfiguredLayer):
     words_option = "units"
 
     def __init__(self, units: int, weight_decay: float = 0.0, **kwargs: Any):
-        check_integer("units", units, 1)
-        check_least("weight_decay", weight_decay, 0.0)
         super().__init__(**kwargs)
         self.units = units
         self.weight_decay = weight_decay
@@ -167,17 +161,9 @@ class DirectConnection(ConfiguredLayer):
             autocast=False,
         )
 
-    def call(self, x: Tensor) -> Tensor:
-        x = ops.cast(x, self.accumulator_dtype)
-        return ops.matmul(x, ops.transpose(self.W))
-
-    def add(self, scores: LinearScores, x: Tensor) -> LinearScores:
-        """Return the scores y + W x, for x [B, w]."""
-        return scores.plus(x, self.W)
+    def list_arrays(self) -> dict[str, Any] | None:
+        return {"W": convert_to_float32(self.W)}
 
     def grow_from(self, smaller: "DirectConnection", rows: NewRows) -> None:
         width = self.W.shape[1]
         self.W.assign(append_rows(smaller.W, rows.kernel[:, -width:]))
-
-    def compute_output_shape(self, input_shape: tuple) -> tuple:
-        return (*input_shape[:-1], self.units)

@@ -12,7 +12,7 @@ if keras.backend.backend() == "tensorflow":
 def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> Tensor:
     """Return `variable[ids]`, [*ids.shape, …], of a weight [V, …] created with `autocast=False`.
 
-    On TensorFlow the gradient is `tf.IndexedSlices`: it holds the rows of the ids only. With
+    The gradient is `tf.IndexedSlices`: it holds the rows of the ids only. With
     `sum_gradient` it has one slice for each distinct id, the sum over its occurrences. Most Keras
     optimisers need that: they square each slice. It costs a pass over the ids. Ids out of range are
     clipped, so the caller must check them.
@@ -31,14 +31,14 @@ def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> T
 
 
 def ensure_width(ids: Tensor, width: int) -> Tensor:
-    """Return ids [B, width] of a width that is not known yet. It is checked when the graph runs."""
+    """Return ids [B, width]. A width that tf.data does not know is checked in the graph."""
     if keras.backend.backend() != "tensorflow":
-        return ops.reshape(ids, (-1, width))
+        return ops.reshape(ids, (ids.shape[0] or -1, width))
     return tf.ensure_shape(ids, [None, width])
 
 
 def sum_repeated_rows(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Return distinct ids and the sum of the rows of each, for sparse gradients. TensorFlow only.
+    """Return distinct ids and the sum of the rows of each, for sparse gradients.
 
     The rows are sorted by id first, which costs a copy: sums of neighbouring rows are several times
     as fast as sums of scattered rows. The ids ascend.
@@ -74,9 +74,8 @@ def _is_compiled() -> bool:
 
 
 def zero_masked_rows(vectors: Tensor, mask: Tensor) -> Tensor:
-    """Return vectors * mask.
-
-    On TensorFlow a mask of ones costs no pass over the vectors, forward or backward.
+    """Return vectors * mask. A mask of ones costs no pass over the vectors, forward or
+    backward, on TensorFlow.
     """
     if keras.backend.backend() != "tensorflow":
         return vectors * mask

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError, check_argument, check_least
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
@@ -101,6 +101,14 @@ class ConfiguredLayer(NamedWeights):
         for weight, old in zip(self.weights, smaller.weights, strict=True):
             weight.assign(old)
 
+    def list_arrays(self) -> dict[str, Any] | None:
+        """Return the fields of `NetworkArrays` that the layer gives, with the present weights in
+        float32.
+
+        None: it has no form in NumPy.
+        """
+        return None
+
     def save_own_variables(self, store: Any) -> None:
         """Store each weight under its letter; Keras would number them."""
         for variable in self.list_own_variables():
@@ -128,6 +136,7 @@ def l2_regularizer(weight_decay: float) -> keras.regularizers.Regularizer | None
 
     None if λ is 0.
     """
+    check_least("weight_decay", weight_decay, 0.0)
     return _Penalty(weight_decay / 2) if weight_decay else None
 
 
@@ -190,18 +199,6 @@ def check_precision(layer: keras.layers.Layer) -> None:
         "float16",
         "choose mixed_float16, which has weights of float32.",
     )
-
-
-def check_penalty(part: str, layer: keras.layers.Layer) -> None:
-    """Refuse an activity regularizer of a layer that a network does not call: Keras adds its
-    penalty in a call.
-    """
-    if layer.activity_regularizer is not None:
-        raise InputError(
-            f"`activity_regularizer` must be None in `{part}`. "
-            f"Received: {type(layer.activity_regularizer).__name__}. "
-            "Fix: give it to the hidden layer."
-        )
 
 
 class Dropout(keras.layers.Dropout):

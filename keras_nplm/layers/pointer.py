@@ -1,17 +1,17 @@
 """Pointer: scores of the context's words as copies, beside the logits of the vocabulary."""
 
+import dataclasses
 import itertools
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
-from keras_nplm.io.errors import check_least
 from keras_nplm.io.shapes import count_matched
-from keras_nplm.layers.arrays import CopyArrays
+from keras_nplm.layers.arrays import CopyArrays, convert_to_float32
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 from keras_nplm.layers.scores import Scores
@@ -24,7 +24,8 @@ _LEAST = 1e-37  # about the least normal number of float32
 _NEVER = -1e9  # z of a position out of reach
 
 
-class Copies(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class CopyScores(Scores):
     """The context's words as outputs of their own, beside the outputs of the vocabulary.
 
         y'_w = ln( exp(y_w) + sum_{i: w_i = w} a_i )
@@ -33,23 +34,33 @@ class Copies(NamedTuple):
     1.
     """
 
+    scores: Scores  # y
     # float [S, w, T], a of the w words of a segment for each target; 0 where nothing is copied
     weights: Tensor
     # int [S, w], the output that each position is a copy of; any id where the weights are 0
     ids: Tensor
 
-    def take(self, rows: Tensor) -> "Copies":
-        """Select the copies of some contexts by row, int [B']."""
-        single = self._separate()
-        return Copies(ops.take(single.weights, rows, axis=0), ops.take(single.ids, rows, axis=0))
+    def take(self, places: Tensor) -> "CopyScores":
+        weights, ids = (ops.take(part, places, axis=0) for part in self._separate())
+        return CopyScores(self.scores.take(places), weights, ids)
 
-    def _separate(self) -> "Copies":
-        """Return the same copies with the ids of each context apart, so that T is 1."""
+    def _separate(self) -> tuple[Tensor, Tensor]:
+        """Return weights and ids of each context apart, as if T were 1."""
         width, targets = self.weights.shape[1:]
         if targets == 1:
-            return self
+            return self.weights, self.ids
         weights = ops.reshape(ops.transpose(self.weights, (0, 2, 1)), (-1, width, 1))
-        return Copies(weights, ops.repeat(self.ids, targets, axis=0))
+        return weights, ops.repeat(self.ids, targets, axis=0)
+
+    def log_z(self) -> Tensor:
+        return self.add_to_normaliser(self.scores.log_z())
+
+    def logit(self, word_ids: Tensor) -> Tensor:
+        return self.add_to_logit(self.scores.logit(word_ids), word_ids)
+
+    def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
+        log_z, logit = self.scores.for_training(word_ids)
+        return self.add_to_normaliser(log_z), self.add_to_logit(logit, word_ids)
 
     def add_to_normaliser(self, log_z: Tensor) -> Tensor:
         """Return ln(Z + sum_i a_i), float [B], from ln Z."""
@@ -61,39 +72,36 @@ class Copies(NamedTuple):
         is_copy = ops.cast(ops.equal(ops.expand_dims(self.ids, 2), output_ids), self.weights.dtype)
         return _add(y, ops.reshape(ops.sum(self.weights * is_copy, axis=1), (-1,)))
 
-    def add_to_logits_of(self, y: Tensor, output_ids: Tensor) -> Tensor:
-        """Return y'_w of a few outputs, the same in all contexts: float [B, k], for int [k], by
-        sorted look-up.
-        """
+    def logits_of(self, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+        """Return y'_w by sorted look-up."""
         number, width = ops.shape(self.ids)
-        outputs = ops.sort(ops.cast(output_ids, "int32"))
-        k = outputs.shape[0]
+        words = ops.sort(ops.cast(word_ids, "int32"))
+        k = words.shape[0]
         targets = self.weights.shape[2]
         ids = ops.reshape(self.ids, (-1,))
-        # of the first of equal outputs
-        places = ops.minimum(ops.searchsorted(outputs, ids, side="left"), k - 1)
-        places = ops.where(ops.equal(ops.take(outputs, places), ids), places, k)  # k: none of them
+        # of the first of equal words
+        places = ops.minimum(ops.searchsorted(words, ids, side="left"), k - 1)
+        places = ops.where(ops.equal(ops.take(words, places), ids), places, k)  # k: none of them
         rows = ops.repeat(ops.arange(number, dtype="int32"), width)
         weights = ops.reshape(self.weights, (-1, targets))
         sums = ops.reshape(
             ops.segment_sum(weights, places * number + rows, (k + 1) * number), (k + 1, -1)
         )
-        firsts = ops.searchsorted(outputs, ops.cast(output_ids, "int32"), side="left")
-        return _add(y, ops.transpose(ops.take(sums, firsts, axis=0)))
+        firsts = ops.searchsorted(words, ops.cast(word_ids, "int32"), side="left")
+        totals = ops.transpose(ops.take(sums, firsts, axis=0))
+        return _add(self.scores.logits_of(word_ids), totals) + offset
 
-    def add_to_logits(self, y: Tensor) -> Tensor:
-        """Return y'_w of all outputs, float [B, outputs], with operations that LiteRT and ONNX
-        have.
+    def logits(self) -> Tensor:
+        """Return y'_w of all outputs, with operations that LiteRT and ONNX have.
 
         The first of equal words carries the difference of y'_w and y_w. The others point to
         `<pad>`, which has none.
         """
-        single = self._separate()
-        weights = single.weights[:, :, 0]
-        all_ids = single.ids
+        y = self.scores.logits()
+        weights, all_ids = self._separate()
         width = all_ids.shape[1]
         same = ops.equal(ops.expand_dims(all_ids, 2), ops.expand_dims(all_ids, 1))  # [B, w, w]
-        sums = ops.sum(ops.expand_dims(weights, 1) * ops.cast(same, weights.dtype), axis=2)
+        sums = ops.sum(ops.expand_dims(weights[:, :, 0], 1) * ops.cast(same, weights.dtype), axis=2)
         is_repeated = ops.any(
             ops.logical_and(same, ops.expand_dims(ops.tri(width, k=-1, dtype="bool"), 0)), axis=2
         )
@@ -115,41 +123,6 @@ def _scatter_rows(values: Tensor, columns: Tensor, like: Tensor) -> Tensor:
     number, width = ops.shape(columns)
     rows = ops.reshape(ops.repeat(ops.arange(number, dtype="int32"), width), (-1, width))
     return ops.scatter(ops.stack([rows, columns], axis=-1), values, ops.shape(like))
-
-
-class CopyScores(NamedTuple):
-    """The words of the context are outputs of their own: y'_w = ln(exp y_w + sum of its copies)."""
-
-    scores: Scores
-    copies: Copies
-
-    def logits(self) -> Tensor:
-        return self.copies.add_to_logits(self.scores.logits())
-
-    def logit(self, word_ids: Tensor) -> Tensor:
-        return self.copies.add_to_logit(self.scores.logit(word_ids), word_ids)
-
-    def logits_of(self, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
-        y = self.scores.logits_of(word_ids)
-        return self.copies.add_to_logits_of(y, word_ids) + offset
-
-    def log_z(self) -> Tensor:
-        return self.copies.add_to_normaliser(self.scores.log_z())
-
-    def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
-        log_z, logit = self.scores.for_training(word_ids)
-        copies = self.copies
-        return copies.add_to_normaliser(log_z), copies.add_to_logit(logit, word_ids)
-
-    def expected_logit(self, distribution: Tensor) -> Tensor:
-        y = self.logits()  # y' of a copied word is not linear in the features
-        return ops.matmul(y, ops.cast(distribution, y.dtype))
-
-    def take(self, places: Tensor) -> "CopyScores":
-        return CopyScores(self.scores.take(places), self.copies.take(places))
-
-    def as_linear(self) -> None:
-        return None
 
 
 def _is_copied(ids: Tensor) -> Tensor:
@@ -185,12 +158,9 @@ class Pointer(ConfiguredLayer):
 
     def __init__(self, weight_decay: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
-        check_least("weight_decay", weight_decay, 0.0)
         self.weight_decay = weight_decay
 
-    def build(
-        self, features_shape: tuple, vectors_shape: tuple, context_ids_shape: tuple | None = None
-    ) -> None:
+    def build(self, features_shape: tuple, vectors_shape: tuple) -> None:
         size, m = vectors_shape[1:]
         matrix = dict(
             initializer="zeros", regularizer=l2_regularizer(self.weight_decay), autocast=False
@@ -205,17 +175,22 @@ class Pointer(ConfiguredLayer):
             name="r", shape=(count_matched(size),), initializer="zeros", autocast=False
         )
 
-    def find_copies(self, features: Tensor, context: Context, head: Head) -> Copies:
-        """Return the copies of the contexts' words that are outputs of a head."""
-        if context.ids.shape[1] == self.u.shape[0]:  # a segment has `<s>` before its words
-            weights = ops.expand_dims(self(features, context.vectors, context.ids), 2)
+    def add_copies(
+        self, scores: Scores, features: Tensor, context: Context, head: Head
+    ) -> CopyScores:
+        """Return scores with the copies of the contexts' words that are outputs of a head."""
+        if context.ids.shape[1] == self.u.shape[0]:
+            # a segment of one target, which has one more word before its words
+            vectors = ops.pad(context.vectors, [[0, 0], [1, 0], [0, 0]])
+            ids = ops.pad(context.ids, [[0, 0], [1, 0]])
+            weights = self.weigh_segments(features, vectors, ids, None)[:, 1:]
         else:
             weights = self.weigh_segments(features, context.vectors, context.ids, context.starts)
         if head.num_outputs == head.vocabulary_size:
-            return Copies(weights, context.ids)
+            return CopyScores(scores, weights, context.ids)
         is_output = context.ids < head.num_outputs
         weights *= ops.cast(ops.expand_dims(is_output, 2), weights.dtype)
-        return Copies(weights, ops.where(is_output, context.ids, PAD_ID))
+        return CopyScores(scores, weights, ops.where(is_output, context.ids, PAD_ID))
 
     def _compute_queries(self, features: Tensor) -> list[Tensor]:
         """Return v + Q f and R f, float [B, m] each."""
@@ -282,25 +257,10 @@ class Pointer(ConfiguredLayer):
         products = ops.matmul(ops.cast(self.r, runs.dtype)[None], ops.reshape(runs, (longest, -1)))
         return ops.reshape(products, (-1, *runs.shape[2:]))
 
-    def call(self, features: Tensor, vectors: Tensor, context_ids: Tensor) -> Tensor:
-        # a context is a segment of one target, with `<pad>` before it
-        one_before = [[0, 0], [1, 0]]
-        vectors = ops.pad(vectors, [*one_before, [0, 0]])
-        ids = ops.pad(context_ids, one_before)
-        return self.weigh_segments(features, vectors, ids, None)[:, 1:, 0]
-
     @property
     def biases(self) -> list[keras.Variable]:
         return [self.u, self.r]  # v has weight decay
 
-    def to_array_function(self) -> CopyArrays:
-        """Return `call` in NumPy, with the present weights, as a function of C, features [B, w] and
-        contexts int [B, n-1].
-        """
+    def list_arrays(self) -> dict[str, Any] | None:
         weights = (self.Q, self.R, self.v, self.u, self.r)
-        return CopyArrays(*(np.array(weight, np.float32) for weight in weights))
-
-    def compute_output_shape(
-        self, features_shape: tuple, vectors_shape: tuple, *others: tuple
-    ) -> tuple:
-        return vectors_shape[:2]
+        return {"weigh_copies": CopyArrays(*map(convert_to_float32, weights))}

@@ -1,6 +1,7 @@
 """Scores: what a context says of the words, computed as far as a question needs it."""
 
-from typing import NamedTuple, Protocol
+import abc
+import dataclasses
 
 import keras
 from keras import ops
@@ -10,42 +11,52 @@ from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.softmax import linear_softmax, log_normaliser
 
 
-class Scores(Protocol):
+class Scores(abc.ABC):
     """Unnormalised log-probabilities y of the words in B contexts.
 
         P(w | context) = exp(y_w) / Z,    Z = sum_i exp(y_i)
 
     A head makes scores from the features of contexts. An objective asks them for what training
-    needs. The scores of a pointer or an n-gram model wrap those of a head.
+    needs. The scores of a pointer or an n-gram model wrap those of a head. A subclass implements
+    `logits` and `take`, and overrides what it can compute without all logits.
     """
 
+    @abc.abstractmethod
     def logits(self) -> Tensor:
         """Return y of all words, float [B, outputs]."""
 
+    @abc.abstractmethod
+    def take(self, places: Tensor) -> "Scores":
+        """Return the scores of some of the contexts, by place: int [T]."""
+
     def logit(self, word_ids: Tensor) -> Tensor:
         """Return y of one word per context, float [B], for int [B]."""
+        return ops.take_along_axis(self.logits(), word_ids[:, None], axis=1)[:, 0]
 
     def logits_of(self, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
         """Return y of the same k words in all contexts plus `offset` [k]: float [B, k], for int
         [k].
         """
+        return ops.take(self.logits(), word_ids, axis=1) + offset
 
     def log_z(self) -> Tensor:
         """Return ln Z, float [B], for evaluation."""
+        return ops.logsumexp(self.logits(), axis=-1)
 
     def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return ln Z and y of one word per context, float [B] each, with a gradient for
         training.
         """
+        return self.log_z(), self.logit(word_ids)
 
     def expected_logit(self, distribution: Tensor) -> Tensor:
         """Return sum_w q(w) y_w, float [B], for a distribution q over the outputs."""
-
-    def take(self, places: Tensor) -> "Scores":
-        """Return the scores of some of the contexts, by place: int [T]."""
+        y = self.logits()
+        return ops.matmul(y, ops.cast(distribution, y.dtype))
 
     def as_linear(self) -> "LinearScores | None":
         """Return y as b + K f, for a server that stores [K b] as one matrix; None if it is not."""
+        return None
 
 
 def compute_log_prob(scores: Scores, word_ids: Tensor, places: Tensor | None = None) -> Tensor:
@@ -61,7 +72,8 @@ def compute_log_prob(scores: Scores, word_ids: Tensor, places: Tensor | None = N
     return scores.logit(word_ids) - log_z
 
 
-class LinearScores(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class LinearScores(Scores):
     """y = b + K f. A few words cost a few rows of K, and log Z never stores [B, outputs].
 
     K is one weight, or has several as blocks of its columns, [U W], with f = [a; x].
@@ -77,7 +89,7 @@ class LinearScores(NamedTuple):
         features = ops.cast(features, self.features.dtype)
         if self.kernels:  # LiteRT joins features of no width to twice the rows
             features = ops.concatenate([self.features, features], axis=-1)
-        return self._replace(features=features, kernels=(*self.kernels, kernel))
+        return dataclasses.replace(self, features=features, kernels=(*self.kernels, kernel))
 
     def kernel(self) -> Tensor | keras.Variable:
         """Return K, [outputs, w]."""
@@ -116,7 +128,7 @@ class LinearScores(NamedTuple):
         return ops.matmul(self.features, row) + ops.sum(q * self._cast(self.bias))
 
     def take(self, places: Tensor) -> "LinearScores":
-        return self._replace(features=ops.take(self.features, places, axis=0))
+        return dataclasses.replace(self, features=ops.take(self.features, places, axis=0))
 
     def as_linear(self) -> "LinearScores":
         return self
@@ -132,7 +144,8 @@ class LinearScores(NamedTuple):
         return ops.cast(weight, self.features.dtype)
 
 
-class StoredScores(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class StoredScores(Scores):
     """Scores whose logits of all words are stored, float [B, outputs]."""
 
     y: Tensor
@@ -140,23 +153,5 @@ class StoredScores(NamedTuple):
     def logits(self) -> Tensor:
         return self.y
 
-    def logit(self, word_ids: Tensor) -> Tensor:
-        return ops.take_along_axis(self.y, word_ids[:, None], axis=1)[:, 0]
-
-    def logits_of(self, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
-        return ops.take(self.y, word_ids, axis=1) + offset
-
-    def log_z(self) -> Tensor:
-        return ops.logsumexp(self.y, axis=-1)
-
-    def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
-        return self.log_z(), self.logit(word_ids)
-
-    def expected_logit(self, distribution: Tensor) -> Tensor:
-        return ops.matmul(self.y, ops.cast(distribution, self.y.dtype))
-
     def take(self, places: Tensor) -> "StoredScores":
         return StoredScores(ops.take(self.y, places, axis=0))
-
-    def as_linear(self) -> None:
-        return None

@@ -65,8 +65,6 @@ class SpelledContext(ContextEmbedding):
         **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
-        check_integer("near_characters", near_characters, 1)
-        check_integer("spelled_words", spelled_words, 0)
         check_integer("spelling_bits", spelling_bits, 1, most=30)
         check_integer("separator", separator, 0, most=self.vocabulary_size - 1)
         self.near_characters = near_characters
@@ -96,7 +94,7 @@ class SpelledContext(ContextEmbedding):
     def read(
         self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True
     ) -> Context:
-        context_ids = self._fix_width(ops.cast(context_ids, "int32"))
+        context_ids = self._fix_width(context_ids)
         near_ids = context_ids[:, self.context_size - self.near_characters :]
         vectors = self.vectors(near_ids, training, sum_gradient)  # [B, k, m]
         vectors = self.drop_words(vectors, training=training)

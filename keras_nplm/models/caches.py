@@ -39,6 +39,7 @@ class Cache(NextWordModel, abc.ABC):
 
     # the arguments beside |V| and the boundary, or beside the network
     settings: Sequence[str]
+    figure: str  # the name in `metrics.json` of the first one, which is chosen
 
     def __init__(self, vocabulary_size: int, boundary: str, length: int, before: int):
         check_boundary_name(boundary)
@@ -54,6 +55,9 @@ class Cache(NextWordModel, abc.ABC):
 
     def _describe_parts(self) -> str:
         return ", ".join(f"{name}={getattr(self, name)}" for name in self.settings)
+
+    def list_chosen_values(self) -> dict[str, float]:
+        return {self.figure: getattr(self, self.settings[0])}
 
     def list_files(self) -> Mapping[str, Callable[[Path], object]]:
         values = {name: getattr(self, name) for name in self.settings}
@@ -125,6 +129,7 @@ class NgramCache(Cache):
 
     description = "An n-gram cache"
     settings: Sequence[str] = ("decay", "length", "factors")
+    figure = "ngram_decay"
 
     def __init__(
         self,
@@ -140,9 +145,6 @@ class NgramCache(Cache):
         self.factors = tuple(map(float, factors))
         distances = np.arange(self.length - 1, -1, -1)
         self._weights = np.exp(np.maximum(-distances / self.decay, _LOWEST))
-
-    def list_chosen_values(self) -> dict[str, float]:
-        return {"ngram_decay": self.decay}
 
     def _weigh(self, context_ids: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         before = len(self.factors)
@@ -176,6 +178,7 @@ class UnigramCache(NgramCache):
 
     description = "A unigram cache"
     settings = ("decay", "length")
+    figure = "decay"
 
     def __init__(
         self,
@@ -185,9 +188,6 @@ class UnigramCache(NgramCache):
         length: int = 500,
     ):
         super().__init__(vocabulary_size, boundary, decay, length, factors=())
-
-    def list_chosen_values(self) -> dict[str, float]:
-        return {"decay": self.decay}
 
 
 @saved_as("continuous-cache")
@@ -214,6 +214,7 @@ class ContinuousCache(Cache):
 
     description = "A continuous cache"
     settings = ("flatness", "length")
+    figure = "flatness"
 
     def __init__(self, network: Any, flatness: float = 0.3, length: int = 500):
         FLATNESS.check(flatness)
@@ -228,9 +229,6 @@ class ContinuousCache(Cache):
     @classmethod
     def read_files(cls, folder: ModelFolder) -> "ContinuousCache":
         return cls(folder.load_part(0), **read_json(folder.path / SETTINGS_FILE))
-
-    def list_chosen_values(self) -> dict[str, float]:
-        return {"flatness": self.flatness}
 
     def _weigh(self, context_ids: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         if not len(context_ids):

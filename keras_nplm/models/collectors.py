@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +36,12 @@ class Block:
         """The order of the n-gram that each probability is of, int [B]; see `find_orders`."""
         return self.model.find_orders(self.contexts, self.targets)
 
-    def iterate_distributions(self) -> Iterator["Distributions"]:
-        """Compute P(w | context) of all words, some contexts at a time, each distinct one once."""
+    def iterate_distributions(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Compute P(w | context) of all words, some contexts at a time, each distinct one once.
+
+        Yields ln P, float [R, |V|], and of the N n-grams that have these contexts the row, int [N],
+        and the last word, int [N].
+        """
         contexts, which = find_distinct_rows(self.contexts)
         places = np.argsort(which, kind="stable")
         ends = np.cumsum(np.bincount(which, minlength=len(contexts)))
@@ -46,27 +50,15 @@ class Block:
             log_probs = self.model.next_log_probs(contexts[rows])
             first = ends[rows.start - 1] if rows.start else 0
             of_rows = places[first : ends[rows.start + len(log_probs) - 1]]
-            yield Distributions(log_probs, which[of_rows] - rows.start, self.targets[of_rows])
-
-
-class Distributions(NamedTuple):
-    """Distributions of some contexts, and the n-grams of a text that have these contexts.
-
-    `log_probs`, float [R, |V|], has ln P(w | context). `rows`, int [N], has the row of each n-gram,
-    and `targets`, int [N], its last word.
-    """
-
-    log_probs: np.ndarray
-    rows: np.ndarray
-    targets: np.ndarray
+            yield log_probs, which[of_rows] - rows.start, self.targets[of_rows]
 
 
 class Collector:
     """Base class of the measures of `evaluate`: it receives the blocks of a text, one by one.
 
     A subclass keeps sums of what it needs: `add` asks a block for `block.log_prob` or
-    `block.orders`. With `reads_distributions` it receives distributions instead, which are computed
-    once for all collectors. Example: the share of the n-grams with a probability above 1/2.
+    `block.orders`, which are computed once for all collectors, or iterates over distributions.
+    Example: the share of the n-grams with a probability above 1/2.
 
     >>> class Confidence(Collector):
     ...     def start(self, model):
@@ -82,16 +74,11 @@ class Collector:
     {'confidence': 0.0}
     """
 
-    reads_distributions = False
-
     def start(self, model: NextWordModel) -> None:
         """Forget the text before, and refuse a model that cannot be measured."""
 
     def add(self, block: Block) -> None:
         """Add consecutive n-grams."""
-
-    def add_distributions(self, distributions: Distributions) -> None:
-        """Add n-grams with the distributions of their contexts, if `reads_distributions`."""
 
     def compute_figures(self) -> dict[str, Any]:
         """Return the figures of the n-grams so far, by name."""
@@ -145,17 +132,15 @@ class Accuracy(Collector):
     {'accuracy': 0.75}
     """
 
-    reads_distributions = True
-
     def start(self, model: NextWordModel) -> None:
         self._hits = 0
         self._tokens = 0
 
-    def add_distributions(self, distributions: Distributions) -> None:
-        # the first of equally probable words
-        best = distributions.log_probs.argmax(axis=1)[distributions.rows]
-        self._hits += int((best == distributions.targets).sum())
-        self._tokens += len(distributions.targets)
+    def add(self, block: Block) -> None:
+        for log_probs, rows, targets in block.iterate_distributions():
+            best = log_probs.argmax(axis=1)[rows]  # the first of equally probable words
+            self._hits += int((best == targets).sum())
+        self._tokens += len(block.targets)
 
     def compute_figures(self) -> dict[str, float]:
         return {"accuracy": self._hits / self._tokens}

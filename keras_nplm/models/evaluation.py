@@ -85,15 +85,10 @@ def evaluate(
         collectors = [collectors]
     for collector in collectors:
         collector.start(model)
-    readers = [collector for collector in collectors if collector.reads_distributions]
     for ngrams in iterate_ngrams(model, ids, boundary):
         block = Block(model, ngrams)
         for collector in collectors:
             collector.add(block)
-        if readers:
-            for distributions in block.iterate_distributions():
-                for collector in readers:
-                    collector.add_distributions(distributions)
     figures: dict[str, Any] = {}
     for collector in collectors:
         figures.update(collector.compute_figures())

@@ -15,7 +15,7 @@ from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.log_q import LogQ
 from keras_nplm.data.resampling import TextIds, list_arrays
 from keras_nplm.data.source import NgramSource
-from keras_nplm.io.errors import InputError, check_integer
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
@@ -37,12 +37,6 @@ def list_training_texts(ids: TextIds, boundary: str) -> list[np.ndarray]:
             f"`ids` must have 2 n-grams or more for a jackknife. Received: {number}. Fix: add text."
         )
     return texts
-
-
-def choose_folds(ids: TextIds, boundary: str) -> int:
-    """Choose K of the jackknife of a training text: 5, or the number of its n-grams if fewer."""
-    texts = list_training_texts(ids, boundary)
-    return min(FOLDS, _count_ngrams(texts, boundary))
 
 
 def _count_ngrams(texts: list[np.ndarray], boundary: str) -> int:
@@ -101,7 +95,7 @@ class Jackknife:
         vocabulary_size: |V|.
         order: n of the models.
         boundary: `"sentence"`, `"text"` or `"stream"`.
-        folds: K, 2 or more, and at most the number of n-grams.
+        folds: K, 2 or more. A text of fewer n-grams has a part for each.
 
     Attributes:
         models: the K models.
@@ -131,7 +125,7 @@ class Jackknife:
     ):
         texts = list_training_texts(ids, boundary)
         self.number = _count_ngrams(texts, boundary)
-        check_integer("folds", folds, 2, most=self.number)
+        folds = min(folds, self.number)
         joined = np.concatenate(texts)
         self.fold_starts = cut_text(joined, boundary, folds)
         self.order = order

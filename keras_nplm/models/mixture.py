@@ -111,10 +111,7 @@ class Mixture(NextWordModel):
             )
         self.models = list(models)
         self.parts = self.models
-        sums = weights.sum(axis=1, keepdims=True)
-        # those that a file holds stay as they are, to the last bit
-        is_exact = np.isclose(sums, 1, rtol=0, atol=1e-12)
-        self.weights: np.ndarray = np.where(is_exact, weights, weights / sums)
+        self.weights: np.ndarray = weights
         self.bins = bins
         self.order = max(model.order for model in models)
         self.boundary = resolve_boundary(models)
@@ -248,17 +245,13 @@ def _choose_candidates(
         return len(candidates[place]) > 1, bool(np.isneginf(read[place][0]).any())
 
     for place in sorted(range(len(candidates)), key=order_of_choice):
-        known = list(columns.values())
-        best = -np.inf
-        for model, column in zip(candidates[place], read[place], strict=True):
-            likelihood = 0.0
-            if len(candidates[place]) > 1:
-                mixed = [*known, column]
-                likelihood = sum_log_probs(mixed, fit_weights(mixed)[0])
-            if likelihood > best:
-                best = likelihood
-                chosen[place] = model
-                columns[place] = column
+        best = 0
+        if len(candidates[place]) > 1:
+            mixtures = [[*columns.values(), column] for column in read[place]]
+            likelihoods = [sum_log_probs(mixed, fit_weights(mixed)[0]) for mixed in mixtures]
+            best = int(np.argmax(likelihoods))
+        chosen[place] = candidates[place][best]
+        columns[place] = read[place][best]
     places = range(len(candidates))
     return [chosen[place] for place in places], [columns[place] for place in places]
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.boundary import find_targets
-from keras_nplm.data.ids import check_contexts
 from keras_nplm.models.base import (
     ModelFolder,
     NextWordModel,
@@ -93,13 +92,6 @@ class Shortlist(NetworkWithBackground):
         # of the background it sums distributions in advance: `mass`
         return [self.network]
 
-    def outside_mass(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return 1 - P_S(h), the background's probability of all words outside the list, float64
-        [B].
-        """
-        context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
-        return np.minimum(self.mass.look_up(cut_contexts(self.background, context_ids)), 1)
-
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         is_listed = target_ids < self.listed
         result = np.zeros(len(target_ids))
@@ -107,14 +99,12 @@ class Shortlist(NetworkWithBackground):
         result[~is_listed] = self.background.log_prob(background_contexts, target_ids[~is_listed])
         # ln P_S(h)
         with np.errstate(divide="ignore"):
-            log_share = np.log1p(-self.outside_mass(context_ids[is_listed]))
-        of_network = self._network_log_prob(context_ids[is_listed], target_ids[is_listed])
-        result[is_listed] = of_network + log_share
+            outside = self.mass.look_up(cut_contexts(self.background, context_ids[is_listed]))
+            log_share = np.log1p(-np.minimum(outside, 1))
+        network_contexts = cut_contexts(self.network, context_ids[is_listed])
+        of_network = self.network.output_log_prob(network_contexts, target_ids[is_listed])
+        result[is_listed] = of_network.astype(np.float64) + log_share
         return result
-
-    def _network_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
-        contexts = cut_contexts(self.network, context_ids)
-        return self.network.output_log_prob(contexts, output_ids).astype(np.float64)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         background_contexts = cut_contexts(self.background, context_ids)

@@ -15,7 +15,7 @@ from keras_nplm.data.source import NgramSource
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.hybrid import Hybrid
-from keras_nplm.models.jackknife import Jackknife, choose_folds
+from keras_nplm.models.jackknife import Jackknife
 from keras_nplm.models.model_files import load_component
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.shortlist import BACKGROUND
@@ -72,8 +72,7 @@ def _read_with_ngram_model(run: Run) -> Reading:
     boundary = run.options.text.boundary
     size = len(run.vocabulary)
     background = load_component(run.directory, BACKGROUND, boundary, size)
-    folds = choose_folds(training.ids, boundary)
-    jackknife = Jackknife(training.ids, size, background.order, boundary, folds)
+    jackknife = Jackknife(training.ids, size, background.order, boundary)
     return Reading(
         open_form(jackknife.assign_parts(training), segment, jackknife),
         open_form(validation, segment, background),

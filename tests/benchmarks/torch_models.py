@@ -301,15 +301,14 @@ def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[tup
 def _choose_rates(
     model: TorchModel, settings: DynamicSettings, mean_squares: Sequence[Tensor]
 ) -> dict[Tensor, Tensor]:
-    """Return the rate of each component of each weight, by its group: small where its gradient was
-    large in training.
+    """Return the rate of each component of each weight: small where its gradient was large in
+    training.
     """
     roots = [square.sqrt() for square in mean_squares]
     mean = float(torch.cat([root[root > 0] for root in roots]).mean())
-    groups = {"embed": settings.embedding, "output": settings.output}
     rates = {}
-    for (name, weight), root in zip(model.named_parameters(), roots, strict=True):
-        factor = groups.get(name.partition(".")[0], settings.hidden)
+    for weight, root in zip(model.parameters(), roots, strict=True):
+        factor = 1.0
         epsilon = EPSILON
         if weight is model.output.head.bias:
             factor = settings.biases

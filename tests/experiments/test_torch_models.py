@@ -71,20 +71,19 @@ roots = [square.sqrt() for square in expected]
 mean = torch.cat([root[root > 0] for root in roots]).mean()
 biases = [name == "output.head.bias" for name, _ in model.named_parameters()]
 scales = [mean / root.clamp(min=mean * (0.1 if bias else 1)) for root, bias in zip(roots, biases)]
-rates = dict(embed=0.1, body=0.025, output=0.05, biases=0.2)
 
 @torch.no_grad()
 def take_step(learner):
     for (name, weight), scale in zip(learner.named_parameters(), scales):
         if weight.grad is not None:
-            kind = "biases" if name == "output.head.bias" else name.split(".")[0]
-            weight -= rates[kind] * weight.grad.to_dense() * scale
+            rate = 0.2 if name == "output.head.bias" else 0.05
+            weight -= rate * weight.grad.to_dense() * scale
 
 result["expected"] = learn(model, 3, take_step)
-groups = DynamicSettings(3, 0.05, embedding=2.0, hidden=0.5, biases=4.0)
-result["dynamic"] = read_text(model, text, groups, squares)
+settings = DynamicSettings(3, 0.05, biases=4.0)
+result["dynamic"] = read_text(model, text, settings, squares)
 result["static"] = read_static(model, text)[1]
-result["shared"] = read_text(model, text, dataclasses.replace(groups, static_share=0.3), squares)
+result["shared"] = read_text(model, text, dataclasses.replace(settings, static_share=0.3), squares)
 periodic = np.tile(np.arange(5), 60)
 changed = np.tile(np.arange(4, -1, -1), 40)
 time.process_time = itertools.count().__next__  # training asks it once for each step

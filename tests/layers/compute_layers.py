@@ -17,7 +17,7 @@ from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.heads.linear import LinearHead
 from keras_nplm.layers.objectives.likelihood import Likelihood
-from keras_nplm.layers.pointer import CopyScores, Pointer
+from keras_nplm.layers.pointer import Pointer
 from keras_nplm.layers.scores import Scores
 from keras_nplm.layers.segments import Context
 
@@ -85,8 +85,7 @@ def main() -> None:
             head = heads[name]
             kinds = {"": head.scores(features)}
             if head.has_word_rows:
-                copies = pointer.find_copies(features, context, head)
-                kinds["pointer, "] = CopyScores(kinds[""], copies)
+                kinds["pointer, "] = pointer.add_copies(kinds[""], features, context, head)
             for kind, scores in kinds.items():
                 for what, value in list_results(scores).items():
                     key = f"{type(embed).__name__}, {context.ids.shape}, {kind}{name}: {what}"

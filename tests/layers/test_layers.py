@@ -30,11 +30,11 @@ SAMPLED = dict(
     num_sampled=8, proposal="log-uniform", held_out_mass=0.1, self_normalisation=0.2, seed=3
 )
 LAYERS = [
-    pytest.param(ContextEmbedding, CONTEXT, id="ContextEmbedding"),
-    pytest.param(AveragedContext, dict(averages_after=(2, 4), **CONTEXT), id="AveragedContext"),
-    pytest.param(SpelledContext, dict(**SPELLED, **CONTEXT), id="SpelledContext"),
-    pytest.param(TanhHidden, dict(hidden_units=5, weight_decay=0.3, dropout=0.2), id="TanhHidden"),
-    pytest.param(
+    (ContextEmbedding, CONTEXT),
+    (AveragedContext, dict(averages_after=(2, 4), **CONTEXT)),
+    (SpelledContext, dict(**SPELLED, **CONTEXT)),
+    (TanhHidden, dict(hidden_units=5, weight_decay=0.3, dropout=0.2)),
+    (
         DeepHidden,
         dict(
             hidden_units=W,
@@ -44,38 +44,19 @@ LAYERS = [
             layer_norm=True,
             dropout=0.1,
         ),
-        id="DeepHidden",
     ),
-    pytest.param(
-        ResidualBlock,
-        dict(activation="silu", layer_norm=True, dropout=0.2, weight_decay=0.3),
-        id="ResidualBlock",
-    ),
-    pytest.param(NoHidden, {}, id="NoHidden"),
-    pytest.param(DirectConnection, dict(units=7, weight_decay=0.3), id="DirectConnection"),
-    pytest.param(
-        LinearHead, dict(vocabulary_size=V, weight_decay=0.3, rank=2), id="LinearHead of low rank"
-    ),
-    pytest.param(
-        LinearHead,
-        dict(vocabulary_size=V, weight_decay=0.3, num_outputs=24),
-        id="LinearHead of a short-list",
-    ),
-    pytest.param(LinearHead, dict(vocabulary_size=V, tied=True), id="LinearHead tied"),
-    pytest.param(
-        AdaptiveHead,
-        dict(vocabulary_size=V, weight_decay=0.3, cutoffs=(7, 16)),
-        id="AdaptiveHead",
-    ),
-    pytest.param(
-        EnergyHead,
-        dict(vocabulary_size=V, hidden_units=4, dropout=0.2, weight_decay=0.3),
-        id="EnergyHead",
-    ),
-    pytest.param(Likelihood, dict(held_out_mass=0.1, self_normalisation=0.2), id="Likelihood"),
-    pytest.param(SampledSoftmax, SAMPLED, id="SampledSoftmax"),
-    pytest.param(NoiseContrastive, SAMPLED, id="NoiseContrastive"),
-    pytest.param(Pointer, dict(weight_decay=0.3), id="Pointer"),
+    (ResidualBlock, dict(activation="silu", layer_norm=True, dropout=0.2, weight_decay=0.3)),
+    (NoHidden, {}),
+    (DirectConnection, dict(units=7, weight_decay=0.3)),
+    (LinearHead, dict(vocabulary_size=V, weight_decay=0.3, rank=2)),
+    (LinearHead, dict(vocabulary_size=V, weight_decay=0.3, num_outputs=24)),
+    (LinearHead, dict(vocabulary_size=V, tied=True)),
+    (AdaptiveHead, dict(vocabulary_size=V, weight_decay=0.3, cutoffs=(7, 16))),
+    (EnergyHead, dict(vocabulary_size=V, hidden_units=4, dropout=0.2, weight_decay=0.3)),
+    (Likelihood, dict(held_out_mass=0.1, self_normalisation=0.2)),
+    (SampledSoftmax, SAMPLED),
+    (NoiseContrastive, SAMPLED),
+    (Pointer, dict(weight_decay=0.3)),
 ]
 
 

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from keras_nplm.layers.pointer import Copies, Pointer
+from keras_nplm.layers.pointer import CopyScores, Pointer
+from keras_nplm.layers.scores import StoredScores
 
 _SCORES = st.floats(-40, 40, width=32)
 
@@ -17,19 +18,16 @@ def test_copies_are_added_in_all_ways_alike(data, width, number):
     scores = data.draw(arrays(np.float32, (number, width), elements=_SCORES))
     words = data.draw(arrays(np.int32, (number, width), elements=st.integers(0, 6)))
     y = data.draw(arrays(np.float32, (number, 7), elements=_SCORES))
-    copies = Copies(tf.constant(np.exp(scores)[:, :, None]), tf.constant(words))
+    weights = tf.constant(np.exp(scores)[:, :, None])
+    copies = CopyScores(StoredScores(tf.constant(y)), weights, tf.constant(words))
     expected = y.astype(np.float64)
     for (row, place), word in np.ndenumerate(words):
         expected[row, word] = np.logaddexp(expected[row, word], scores[row, place])
     few = [3, 3, 0, 6]
-    assert_close(copies.add_to_logits(tf.constant(y)), expected)
-    of_few = copies.add_to_logits_of(tf.constant(y[:, few]), tf.constant(few))
-    assert_close(of_few, expected[:, few])
-    of_one = copies.add_to_logit(tf.constant(y[:, 2]), tf.fill([number], 2))
-    assert_close(of_one, expected[:, 2])
-    log_z = y[:, 0]
-    sums = np.logaddexp.reduce(np.column_stack([scores, log_z]), axis=1)
-    assert_close(copies.add_to_normaliser(tf.constant(log_z)), sums)
+    assert_close(copies.logits(), expected)
+    assert_close(copies.logits_of(tf.constant(few)), expected[:, few])
+    assert_close(copies.logit(tf.fill([number], 2)), expected[:, 2])
+    assert_close(copies.log_z(), np.logaddexp.reduce(expected, axis=1))
 
 
 def assert_close(found: tf.Tensor, expected: np.ndarray) -> None:

@@ -7,24 +7,13 @@ from keras_nplm import (
     AveragedContext,
     ContextEmbedding,
     DeepHidden,
-    EnergyHead,
-    Likelihood,
     LinearHead,
     NoiseContrastive,
-    Pointer,
-    ResidualBlock,
-    SampledSoftmax,
     SpelledContext,
 )
 
 V = 30
 M = 3
-
-
-def build_embed() -> ContextEmbedding:
-    embed = ContextEmbedding(V, M)
-    embed.build((None, 4))
-    return embed
 
 
 def build_spelled(near_characters: int = 1, separator: int = 4, context_size: int = 5):
@@ -44,31 +33,19 @@ CALLS = {
     "averages that fall": lambda: AveragedContext(V, M, averages_after=(-1,)),
     "no averages": lambda: AveragedContext(V, M, averages_after=()),
     "averages beyond": lambda: AveragedContext(V, M, averages_after=(1, 4)).build((None, 4)),
-    "a shorter context": lambda: build_embed().read(np.ones((5, 3), np.int32)),
-    "a longer context": lambda: build_embed().read(np.ones((5, 5), np.int32)),
-    "one context": lambda: build_embed().read(np.ones(4, np.int32)),
-    "a short segment": lambda: build_embed().read_segments(np.ones((2, 3), np.int32), "text"),
     "two weights of one name": name_weights_alike,
     "residual blocks": lambda: DeepHidden(5, residual_blocks=-1),
     "activation": lambda: DeepHidden(5, activation="sigmoid"),
-    "block dropout": lambda: ResidualBlock(dropout=1.0),
-    "pointer": lambda: Pointer(weight_decay=-1.0),
     "spelled segments": lambda: build_spelled().read_segments(np.zeros((2, 8), np.int32)),
     "near characters": lambda: build_spelled(near_characters=6),
     "separator": lambda: build_spelled(separator=V),
-    "rank 0": lambda: LinearHead(V, rank=0),
     "rank, tied": lambda: LinearHead(V, rank=3, tied=True),
     "no words": lambda: LinearHead(V, num_outputs=4),
-    "too many words": lambda: LinearHead(V, num_outputs=V + 1),
-    "short-list, tied": lambda: LinearHead(V, num_outputs=9, tied=True),
-    "energy units": lambda: EnergyHead(V, hidden_units=0),
-    "energy dropout": lambda: EnergyHead(V, dropout=1.0),
     "cut-offs beyond": lambda: AdaptiveHead(V, cutoffs=(7, V)),
     "cut-offs that fall": lambda: AdaptiveHead(V, cutoffs=(9, 7)),
-    "no samples": lambda: SampledSoftmax(num_sampled=0),
     "proposal": lambda: NoiseContrastive(proposal="bigram"),
     "held-out mass": lambda: NoiseContrastive(held_out_mass=1.0),
-    "negative held-out mass": lambda: Likelihood(held_out_mass=-0.1),
+    "negative weight decay": lambda: LinearHead(V, weight_decay=-0.1).build((None, 3)),
     "weight decay": lambda: NoiseContrastive().check_head(LinearHead(V, weight_decay=0.1)),
 }
 

@@ -16,12 +16,6 @@ def test_rows_are_taken_by_their_place_in_each_segment():
     np.testing.assert_array_equal(found, expected)
 
 
-def test_places_may_be_the_same_in_all_segments():
-    places = np.array([[5, 0]], np.int32)
-    found = take_rows(tf.constant(VECTORS), tf.constant(places))
-    np.testing.assert_array_equal(found, VECTORS[:, [5, 0]])
-
-
 @pytest.mark.parametrize("block", [1, 4, 16, 21, 32])
 def test_sums_until_a_place_whatever_the_block(block):
     places = np.arange(21, dtype=np.int32)[None, :, None]

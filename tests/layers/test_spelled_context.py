@@ -1,7 +1,6 @@
 """Rows of the words that characters spell. What is made of them: `tests/models/networks`."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,8 +35,8 @@ def test_rows_are_the_hashes_of_the_spelled_words(data):
     assert np.asarray(embed.find_rows(contexts)).tolist() == expected
 
 
-@pytest.mark.parametrize("order", [10, 20])
-def test_a_network_of_spelled_words_reads_texts_statically_and_dynamically(order):
+def test_a_network_of_spelled_words_reads_texts_statically_and_dynamically():
+    order = 20
     embed = SpelledContext(V, M, near_characters=2, spelled_words=1, spelling_bits=4, name="embed")
     network = ContextNetwork(order, embed, LinearHead(V, name="prob"), Likelihood())
     ids = np.random.default_rng(0).integers(3, V, 150).astype(np.int32)

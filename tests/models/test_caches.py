@@ -13,6 +13,7 @@ from keras_nplm import NPLM, ContinuousCache, NgramCache, UnigramCache
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models import caches
+from tests.networks import randomise
 
 V = 12
 N = 3
@@ -27,11 +28,7 @@ windows = st.lists(
 
 @functools.cache
 def _network(boundary: str) -> NPLM:
-    model = NPLM(V, order=N, embedding_dim=3, hidden_units=4, boundary=boundary)
-    rng = np.random.default_rng(0)
-    for weight in model.trainable_weights:
-        weight.assign(rng.normal(0, 0.5, weight.shape))
-    return model
+    return randomise(NPLM(V, order=N, embedding_dim=3, hidden_units=4, boundary=boundary))
 
 
 @functools.cache

@@ -87,23 +87,6 @@ def test_fewer_sentences_than_parts_are_cut_between_ngrams(length, lines, bounda
     _check_log_probs(np.split(ids, ends), list(range(folds)), boundary, folds)
 
 
-@FEW
-@given(
-    lengths=SENTENCES,
-    long=st.integers(0, 13),
-    boundary=st.sampled_from(BOUNDARIES),
-    folds=st.integers(2, 5),
-)
-def test_a_sentence_longer_than_all_others_is_one_part(lengths, long, boundary, folds):
-    assume(folds <= len(lengths))
-    lengths[long % len(lengths)] = 200
-    ids = np.concatenate(_write_sentences(lengths))
-    jackknife = Jackknife(ids, V, 2, boundary, folds)
-    assert set(jackknife.fold_starts) <= set(np.cumsum(lengths) + np.arange(1, len(lengths) + 1))
-    sizes = np.diff([0, *jackknife.fold_starts, len(ids)])
-    assert len(sizes) == folds == len(jackknife.models) and (sizes > 0).all()
-
-
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_blank_lines_are_no_sentences(boundary):
     line = _write_sentences([60])[0]
@@ -193,9 +176,7 @@ TEXT = np.concatenate(_write_sentences([4] * 10))
 
 
 CALLS = {
-    "one part": lambda: Jackknife(TEXT, V, 2, folds=1),
     "one n-gram": lambda: Jackknife(TEXT[-1:], V, 2, folds=2),
-    "two n-grams": lambda: Jackknife(TEXT[-2:], V, 2),
     "another text": lambda: hybrid_dataset(TEXT[:20], Jackknife(TEXT, V, 2), 3, 4),
     "another boundary": lambda: hybrid_dataset(TEXT, Jackknife(TEXT, V, 2), 3, 4, boundary="text"),
     "a model of another boundary": lambda: hybrid_dataset(

@@ -10,23 +10,16 @@ from keras_nplm import (
     NPLM,
     AdaptiveHead,
     AveragedContext,
-    ContextEmbedding,
-    ContextNetwork,
     DirectConnection,
-    EnergyHead,
     HybridNetwork,
     InputError,
-    Likelihood,
     LinearHead,
     Mixture,
     NgramCache,
     NoiseContrastive,
-    Pointer,
     PointerNetwork,
     RunError,
-    SampledSoftmax,
     Shortlist,
-    TanhHidden,
     Uniform,
     UnigramCache,
     Vocabulary,
@@ -43,6 +36,7 @@ from keras_nplm.models.networks.self_normalised import SelfNormalised
 from keras_nplm.models.ngrams.approximation import approximate
 from keras_nplm.models.ngrams.interpolation import fit_weights
 from keras_nplm.models.spelling import SpellingModel
+from tests.networks import compose
 
 V = 9
 TEXT = np.array([4, 5, 4, 5, 6, 3], np.int32)
@@ -53,55 +47,33 @@ MODEL = ngrams.kneser_ney(TEXT, V, 3, "stream")
 UNIFORM = Uniform(V, "stream")
 
 
-def build_network(kind=ContextNetwork, **options):
-    layers = dict(
-        order=3,
-        embed=ContextEmbedding(V, 2, name="embed"),
-        hidden=TanhHidden(3, name="hidden"),
-        head=LinearHead(V, name="prob"),
-        objective=Likelihood(),
-        boundary="stream",
-    )
-    layers.update(options)
-    return kind(**layers)
+def build_network(**options):
+    return compose(V, embedding_dim=2, hidden_units=3, boundary="stream", **options)
 
 
 def build_listed():
     return build_network(head=LinearHead(V, num_outputs=7, name="prob"))
 
 
-def build_two(head):
-    for _ in range(2):
-        build_network(head=head)
-
-
 NETWORKS = {
-    "dropout of all": lambda: NPLM(V, dropout=1.0),
     "negative weight decay": lambda: NPLM(V, weight_decay=-1e-3),
     "order 1": lambda: NPLM(V, order=1),
     "an unknown boundary": lambda: NPLM(V, boundary="line"),
     "float16": lambda: NPLM(V, dtype="float16"),
-    "averages of a network": lambda: NPLM(V, averages_after=2),
-    "a pointer of float16": lambda: build_network(PointerNetwork, pointer=Pointer(dtype="float16")),
     "two vocabularies": lambda: build_network(head=LinearHead(V + 1, name="prob")),
     "fewer direct words": lambda: build_network(direct=DirectConnection(7)),
     "direct, adaptive": lambda: build_network(head=AdaptiveHead(V), direct=DirectConnection(V)),
-    "direct, energy": lambda: build_network(head=EnergyHead(V), direct=DirectConnection(V)),
-    "regularised head": lambda: build_network(head=LinearHead(V, activity_regularizer="l2")),
-    "regularised network": lambda: build_network(activity_regularizer="l2"),
-    "pointer, adaptive": lambda: build_network(PointerNetwork, head=AdaptiveHead(V)),
-    "hybrid short-list": lambda: build_network(HybridNetwork, head=LinearHead(V, num_outputs=7)),
+    "pointer, adaptive": lambda: build_network(kind=PointerNetwork, head=AdaptiveHead(V)),
+    "hybrid short-list": lambda: build_network(
+        kind=HybridNetwork, head=LinearHead(V, num_outputs=7)
+    ),
     "decay, NCE": lambda: build_network(
         head=LinearHead(V, weight_decay=0.1), objective=NoiseContrastive()
-    ),
-    "decay, sampled": lambda: build_network(
-        head=LinearHead(V, weight_decay=0.1), objective=SampledSoftmax()
     ),
     "averages beyond": lambda: build_network(
         order=5, embed=AveragedContext(V, 2, averages_after=(4,))
     ),
     "counts of another vocabulary": lambda: build_network().set_unigram(np.ones(8)),
-    "counts of NaN": lambda: build_network().set_unigram(np.full(V, np.nan)),
     "adaptive logits": lambda: SelfNormalised(build_network(head=AdaptiveHead(V))),
     "logits of a short-list": lambda: SelfNormalised(build_listed()),
     "logits of Dense": lambda: SelfNormalised(build_network(hidden=keras.layers.Dense(3))),
@@ -110,8 +82,6 @@ NETWORKS = {
     ],
     "new words, adaptive": lambda: check_growable(build_network(head=AdaptiveHead(V))),
     "new words, short-list": lambda: check_growable(build_listed()),
-    "a hybrid without ln Q": lambda: build_network(HybridNetwork).log_prob([[4, 5]], [4]),
-    "quantised": lambda: build_network(name="network").quantize("int8"),
     "chunk": lambda: DynamicSettings(chunk=0),
     "n-grams that learn": lambda: make_dynamic(MODEL, DynamicSettings()),
     "outputs of a short-list": lambda: build_listed().output_log_prob([[4, 5]], [8]),

@@ -1,8 +1,9 @@
 """Adaptive head: frequent words at the root, rare words in clusters of less capacity."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,7 +12,7 @@ from keras import ops
 from keras_nplm.io.shapes import choose_cutoffs, cluster_width
 from keras_nplm.layers.heads.base import Head, safe_log
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.layers.scores import LinearScores
+from keras_nplm.layers.scores import LinearScores, Scores
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -81,7 +82,8 @@ class AdaptiveHead(Head):
             bias.assign(safe_log(part / mass) if mass > 0 else np.zeros(len(part)))
 
 
-class AdaptiveScores(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class AdaptiveScores(Scores):
     """The scores of an `AdaptiveHead`, which are log-probabilities."""
 
     head: AdaptiveHead
@@ -101,23 +103,14 @@ class AdaptiveScores(NamedTuple):
     def logit(self, word_ids: Tensor) -> Tensor:
         return self._sum_over_path(word_ids, _evaluate_log_prob)
 
-    def logits_of(self, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
-        return ops.take(self.logits(), word_ids, axis=1) + offset
-
     def log_z(self) -> Tensor:
         return ops.zeros_like(self.features[:, 0])
 
     def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
         return self.log_z(), self._sum_over_path(word_ids, _train_log_prob)
 
-    def expected_logit(self, distribution: Tensor) -> Tensor:
-        return ops.matmul(self.logits(), ops.cast(distribution, self.features.dtype))
-
     def take(self, places: Tensor) -> "AdaptiveScores":
-        return self._replace(features=ops.take(self.features, places, axis=0))
-
-    def as_linear(self) -> None:
-        return None
+        return dataclasses.replace(self, features=ops.take(self.features, places, axis=0))
 
     def _clusters(self) -> Iterator[tuple]:
         return zip(self.head.projections, self.head.clusters, strict=True)

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import InputError, check_integer, check_least
+from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 from keras_nplm.layers.scores import Scores
 
@@ -37,8 +37,6 @@ class Head(ConfiguredLayer, abc.ABC):
     uses_loops = True
 
     def __init__(self, vocabulary_size: int, weight_decay: float = 0.0, **kwargs: Any):
-        check_integer("vocabulary_size", vocabulary_size, 2)
-        check_least("weight_decay", weight_decay, 0.0)
         super().__init__(autocast=False, **kwargs)
         self.vocabulary_size = vocabulary_size
         self.weight_decay = weight_decay

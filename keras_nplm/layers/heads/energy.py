@@ -1,17 +1,19 @@
 """Energy head of the paper's section 5.1: the hidden layer sees the context and one word."""
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_nplm.data.ids import PAD_ID
-from keras_nplm.io.errors import check_integer, check_share
-from keras_nplm.layers.energy_ops import all_energies, energies, energy_log_normaliser
+from keras_nplm.layers.arrays import convert_to_float32
+from keras_nplm.layers.energy_ops import all_energies, energies
 from keras_nplm.layers.heads.base import Head, safe_log
 from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.scores import Scores
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -63,8 +65,6 @@ class EnergyHead(Head):
         weight_decay: float = 0.0,
         **kwargs: Any,
     ):
-        check_integer("hidden_units", hidden_units, 1)
-        check_share("dropout", dropout)
         super().__init__(vocabulary_size, weight_decay, **kwargs)
         self.supports_jit = False  # XLA is slower here, since it makes gradients dense
         self.hidden_units = hidden_units
@@ -95,10 +95,8 @@ class EnergyHead(Head):
     def scores(self, features: Tensor, training: bool = False) -> "EnergyScores":
         features = ops.cast(features, self.accumulator_dtype)
         contexts = ops.matmul(features, self.H[: self.context_width]) + self.d
-        v = ops.convert_to_tensor(self.v)
-        if training and self.dropout:
-            v = self.drop(ops.ones_like(contexts), training=True) * v
-        return EnergyScores(self, contexts, v)
+        kept = self.drop(ops.ones_like(contexts), training=training)
+        return EnergyScores(self, contexts, kept * self.v)
 
     def embed_words(self, word_ids: Tensor | None = None) -> Tensor:
         """Return t = H_w C(w), float [k, h] for word ids [k], or [|V|, h] for all; 0 for
@@ -113,6 +111,9 @@ class EnergyHead(Head):
         is_word = ops.cast(ops.not_equal(word_ids, PAD_ID), vectors.dtype)
         return ops.matmul(vectors * ops.expand_dims(is_word, -1), self.H[self.context_width :])
 
+    def list_arrays(self) -> dict[str, Any] | None:
+        return {name: convert_to_float32(getattr(self, name)) for name in "Hdvb"}
+
     @property
     def biases(self) -> list[keras.Variable]:
         return [self.b, self.d]  # v has weight decay
@@ -121,18 +122,21 @@ class EnergyHead(Head):
         self.b.assign(safe_log(unigram))
 
 
-class EnergyScores(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class EnergyScores(Scores):
     """The scores of an `EnergyHead`: y_w = b_w + v · tanh(z + t_w)."""
 
     head: EnergyHead
     contexts: Tensor  # z = d + H_x x, float [B, h]
-    v: Tensor  # float [h], or [B, h] after dropout
+    v: Tensor  # float [B, h], without the units that dropout leaves out
 
     def logits(self) -> Tensor:
         words = self.head.embed_words()
-        if len(self.v.shape) == 2:  # dropout gives each context a v of its own
-            return energies(self.contexts, words, self.v) + self.head.b
         return all_energies(self.contexts, words, self.v, loop=self.head.uses_loops) + self.head.b
+
+    def log_z(self) -> Tensor:
+        y = all_energies(self.contexts, self.head.embed_words(), self.v, fused=True)
+        return ops.logsumexp(y + self.head.b, axis=-1)
 
     def logit(self, word_ids: Tensor) -> Tensor:
         a = ops.tanh(self.contexts + self.head.embed_words(word_ids))  # [B, h]
@@ -142,20 +146,6 @@ class EnergyScores(NamedTuple):
         bias = rows(self.head.b, word_ids) + offset
         return energies(self.contexts, self.head.embed_words(word_ids), self.v) + bias
 
-    def log_z(self) -> Tensor:
-        words = self.head.embed_words()
-        return energy_log_normaliser(self.contexts, words, self.v, self.head.b)
-
-    def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
-        return ops.logsumexp(self.logits(), axis=-1), self.logit(word_ids)
-
-    def expected_logit(self, distribution: Tensor) -> Tensor:
-        return ops.matmul(self.logits(), ops.cast(distribution, self.contexts.dtype))
-
     def take(self, places: Tensor) -> "EnergyScores":
-        contexts = ops.take(self.contexts, places, axis=0)
-        v = self.v if len(self.v.shape) == 1 else ops.take(self.v, places, axis=0)
+        contexts, v = (ops.take(rows, places, axis=0) for rows in (self.contexts, self.v))
         return EnergyScores(self.head, contexts, v)
-
-    def as_linear(self) -> None:
-        return None

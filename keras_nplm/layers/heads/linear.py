@@ -8,7 +8,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import InputError, check_integer
+from keras_nplm.io.errors import InputError
+from keras_nplm.layers.arrays import convert_to_float32
 from keras_nplm.layers.heads.base import Head, safe_log
 from keras_nplm.layers.ops import NewRows, Tensor, append_rows
 from keras_nplm.layers.scores import LinearScores
@@ -60,8 +61,6 @@ class LinearHead(Head):
         num_outputs: int | None = None,
         **kwargs: Any,
     ):
-        if rank is not None:
-            check_integer("rank", rank, 1)
         if num_outputs is not None and not 5 <= num_outputs <= vocabulary_size:
             raise InputError(
                 f"`num_outputs` must be 5 to {vocabulary_size}, or None. Received: {num_outputs}. "
@@ -114,6 +113,11 @@ class LinearHead(Head):
             return np.zeros((self.num_outputs, 0), self.accumulator_dtype)
         U = ops.convert_to_numpy(self.U)
         return U if self.P is None else U @ ops.convert_to_numpy(self.P).T
+
+    def list_arrays(self) -> dict[str, Any] | None:
+        if self._num_outputs is not None:
+            return None
+        return {"U": convert_to_float32(self.full_kernel()), "b": convert_to_float32(self.b)}
 
     def set_unigram(self, unigram: np.ndarray) -> None:
         self.b.assign(safe_log(unigram))

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import check_least, check_share
+from keras_nplm.io.errors import check_share
 from keras_nplm.layers.objectives.base import Losses, Objective, append_held_out
 from keras_nplm.layers.ops import NewRows, Tensor
 from keras_nplm.layers.scores import Scores
@@ -37,7 +37,6 @@ class Likelihood(Objective):
 
     def __init__(self, held_out_mass: float = 0.0, self_normalisation: float = 0.0, **kwargs: Any):
         check_share("held_out_mass", held_out_mass)
-        check_least("self_normalisation", self_normalisation, 0.0)
         super().__init__(**kwargs)
         self.held_out_mass = held_out_mass
         self.self_normalisation = self_normalisation

@@ -14,8 +14,6 @@ from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.io.errors import (
     InputError,
     check_choice,
-    check_integer,
-    check_least,
     check_share,
 )
 from keras_nplm.layers.heads.base import Head, safe_log
@@ -66,10 +64,8 @@ class SampledObjective(Objective):
         seed: int | None = None,
         **kwargs: Any,
     ):
-        check_integer("num_sampled", num_sampled, 1)
         check_choice("proposal", proposal, PROPOSALS)
         check_share("held_out_mass", held_out_mass)
-        check_least("self_normalisation", self_normalisation, 0.0)
         super().__init__(**kwargs)
         self.supports_jit = False  # XLA is slower here, since it makes gradients dense
         self.num_sampled = num_sampled

@@ -79,22 +79,18 @@ class FollowingWeights:
         start = 0
         while start < len(result):
             rows = slice(start, start + self._chunk - self._held)
-            result[rows] = self._read(log_probs[rows], bins[rows])
+            weights = self.weights[bins[rows]]
+            result[rows] = combine(log_probs[rows], weights)
+            # a word with probability 0 in every model tells nothing of the weights
+            possible = np.isfinite(result[rows])
+            odds = log_probs[rows][possible] - result[rows][possible, None]
+            moves = weights[possible] * (np.exp(odds) - 1)
+            np.add.at(self._moves, bins[rows][possible], moves)
+            self._held += len(weights)
+            if self._held == self._chunk:
+                self.move()
             start = rows.stop
         return result
-
-    def _read(self, log_probs: np.ndarray, bins: np.ndarray) -> np.ndarray:
-        """Return ln P of n-grams of one chunk; after its last n-gram the weights move."""
-        weights = self.weights[bins]
-        total = combine(log_probs, weights)
-        # a word with probability 0 in every model tells nothing of the weights
-        possible = np.isfinite(total)
-        shares = weights[possible] * np.exp(log_probs[possible] - total[possible, None])
-        np.add.at(self._moves, bins[possible], shares - weights[possible])
-        self._held += len(total)
-        if self._held == self._chunk:
-            self.move()
-        return total
 
     def move(self) -> None:
         """Move the weights by the n-grams since the last move."""

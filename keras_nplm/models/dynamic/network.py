@@ -26,11 +26,12 @@ class DynamicNPLM(NextWordModel):
         g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t; θ_c)
         θ_{c+1} = θ_c - η f s g_c,    s = mean(r) / max(r, ε mean(r))
 
-    θ_0 are the trained weights, σ is the static share, η the rate, f the factor of a group of
-    weights. r is the root of the mean square of each component of the gradient in training. ε is 1,
-    and 0.1 for the biases of the output. Without mean squares r is the same for all components, so
-    that s is 1: plain SGD. `log_prob` reads the text: its n-grams must be consecutive, and each
-    call continues after the call before. The network that is given stays as it is.
+    θ_0 are the trained weights, σ is the static share, η the rate. f is the factor of the biases
+    of the output, and 1 for all other weights. r is the root of the mean square of each component
+    of the gradient in training. ε is 1, and 0.1 for the biases of the output. Without mean squares
+    r is the same for all components, so that s is 1: plain SGD. `log_prob` reads the text: its
+    n-grams must be consecutive, and each call continues after the call before. The network that is
+    given stays as it is.
 
     Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network
     based language model; Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural
@@ -56,13 +57,14 @@ class DynamicNPLM(NextWordModel):
         known = np.concatenate([root[root > 0] for root in roots])
         mean = float(known.mean()) if len(known) else 1.0
         self._steps = []
-        groups = group_weights(network)
-        for weight, group, root in zip(self.network.trainable_weights, groups, roots, strict=True):
-            if rate := settings.rate * settings.factors[group]:
-                epsilon = EPSILON_BIASES if group == "biases" else EPSILON
-                squares = np.square(np.maximum(root, epsilon * mean) / mean)
-                accumulator = tf.Variable(squares, trainable=False, dtype=weight.dtype)
-                self._steps.append(_Step(weight, rate, accumulator))
+        biases = set(map(id, list_biases(self.network.prob)))
+        for weight, root in zip(self.network.trainable_weights, roots, strict=True):
+            rate, epsilon = settings.rate, EPSILON
+            if id(weight) in biases:
+                rate, epsilon = settings.rate * settings.biases, EPSILON_BIASES
+            squares = np.square(np.maximum(root, epsilon * mean) / mean)
+            accumulator = tf.Variable(squares, trainable=False, dtype=weight.dtype)
+            self._steps.append(_Step(weight, rate, accumulator))
         self._graphs: dict[str, Callable] = {}
         self._pending = np.zeros(
             (0, self.order), np.int32
@@ -84,7 +86,10 @@ class DynamicNPLM(NextWordModel):
         whole = len(ngrams) // chunk * chunk
         chunks = ngrams[:whole]
         self._pending = ngrams[whole:]
-        parts = [self._learn(chunks[rows]) for rows in row_blocks(whole, _CHUNKS * chunk)]
+        parts = [
+            self._run(*_cut_chunks(self.network, chunks[rows], chunk)).reshape(-1)
+            for rows in row_blocks(whole, _CHUNKS * chunk)
+        ]
         first = max(held - whole, 0)  # pending n-grams before it were returned by an earlier call
         rest = self._pending[first:]
         parts.append(self.network.output_log_prob(rest[:, :-1], rest[:, -1]))
@@ -102,10 +107,6 @@ class DynamicNPLM(NextWordModel):
             rest = self._pending[None]
             self._run({"contexts": rest[..., :-1]}, rest[..., -1])
             self._pending = self._pending[:0]
-
-    def _learn(self, ngrams: np.ndarray) -> np.ndarray:
-        """Return ln P of whole chunks of n-grams, float32 [C B]; a step is taken after each."""
-        return self._run(*_cut_chunks(self.network, ngrams, self.settings.chunk)).reshape(-1)
 
     def _run(self, inputs: dict[str, np.ndarray], outputs: np.ndarray) -> np.ndarray:
         """Return ln P of the outputs of each chunk; the weights take a step after each chunk."""
@@ -188,19 +189,6 @@ def copy_network(network: ContextNetwork) -> ContextNetwork:
     return copy
 
 
-def group_weights(network: ContextNetwork) -> list[str]:
-    """Return the group of each of `network.trainable_weights`, a name of `DynamicSettings.factors`.
-
-    A tied C is of the embedding.
-    """
-    output = list(network.prob.trainable_weights)
-    if network.direct is not None:
-        output += network.direct.trainable_weights
-    places = {"output": output, "biases": list_biases(network.prob), "embedding": [network.embed.C]}
-    groups = {id(weight): group for group, weights in places.items() for weight in weights}
-    return [groups.get(id(weight), "hidden") for weight in network.trainable_weights]
-
-
 def measure_mean_squares(
     network: ContextNetwork, ngrams: np.ndarray, chunk: int
 ) -> list[np.ndarray]:
@@ -218,11 +206,9 @@ def measure_mean_squares(
     def add(inputs: dict[str, tf.Tensor], outputs: tf.Tensor) -> None:
         _, gradients = _log_prob_and_gradients(network, weights, inputs, outputs, chunk)
         for total, gradient in zip(sums, gradients, strict=True):
-            if isinstance(gradient, tf.IndexedSlices):
-                squares = tf.square(tf.cast(gradient.values, total.dtype))
-                total.scatter_add(tf.IndexedSlices(squares, gradient.indices))
-            elif gradient is not None:
-                total.assign_add(tf.square(tf.cast(gradient, total.dtype)))
+            if gradient is not None:
+                dense = tf.convert_to_tensor(gradient)
+                total.assign_add(tf.square(tf.cast(dense, total.dtype)))
 
     number = len(ngrams) // chunk
     inputs, outputs = _cut_chunks(network, ngrams[: number * chunk], chunk)

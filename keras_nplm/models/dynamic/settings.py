@@ -1,4 +1,4 @@
-"""Settings of dynamic evaluation: chunk, step size, and which weights move."""
+"""Settings of dynamic evaluation: chunk, step size, and how fast biases and mixtures move."""
 
 import dataclasses
 
@@ -18,9 +18,7 @@ class DynamicSettings:
     Args:
         chunk: int, B, n-grams that are predicted before a step is taken on them.
         rate: float, η, the step size. 0 leaves the weights of networks as they are.
-        embedding, hidden, output, biases: float, factors of the rate for C, for the hidden layer,
-            for the matrices of the output layer and for its biases. Weights with the factor 0 do
-            not move.
+        biases: float, factor of the rate for the biases of the output layer.
         static_share: float in [0, 1), σ, share of the trained network, which takes no steps, in the
             probabilities. A copy that follows the text in large steps forgets some of the training
             text; the trained network does not.
@@ -29,32 +27,15 @@ class DynamicSettings:
 
     chunk: int = 32
     rate: float = 0.1
-    embedding: float = 1.0
-    hidden: float = 1.0
-    output: float = 1.0
     biases: float = 1.0
     static_share: float = 0.0
     mixture_rate: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value in {"rate": self.rate, **self.factors}.items():
-            check_least(name, value, 0.0)
-        for name, value in {
-            "static_share": self.static_share,
-            "mixture_rate": self.mixture_rate,
-        }.items():
-            check_share(name, value)
         check_integer("chunk", self.chunk, 1)
-
-    @property
-    def factors(self) -> dict[str, float]:
-        """The factor of the rate of each group of weights."""
-        return {
-            "embedding": self.embedding,
-            "hidden": self.hidden,
-            "output": self.output,
-            "biases": self.biases,
-        }
+        check_least("rate", self.rate, 0.0)
+        check_share("static_share", self.static_share)
+        check_share("mixture_rate", self.mixture_rate)
 
     @property
     def learns(self) -> bool:
@@ -67,9 +48,8 @@ class DynamicSettings:
         parts = [f"chunks of {self.chunk}"]
         if self.rate:
             parts.append(f"rate {self.rate:.3g}")
-            for group, factor in self.factors.items():
-                if factor != 1:
-                    parts.append(f"{group} {factor:.3g} times")
+            if self.biases != 1:
+                parts.append(f"biases {self.biases:.3g} times")
             if self.static_share:
                 parts.append(f"static share {self.static_share:.3g}")
         if self.mixture_rate:

@@ -2,12 +2,10 @@
 what it minimises.
 """
 
-import os
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from keras_nplm.data.boundary import BOUNDARIES
@@ -19,20 +17,17 @@ from keras_nplm.layers.objectives.base import Objective, smooth_unigram
 from keras_nplm.layers.ops import (
     NamedWeights,
     Tensor,
-    check_penalty,
     check_precision,
     list_biases,
 )
 from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context, are_segments
 from keras_nplm.models.base import resolve_vocabulary_size
-from keras_nplm.models.networks.metrics import OwnPerplexity
+from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
 
-# of keras.layers.Layer
-_KERAS_ARGUMENTS = {"dtype", "trainable", "autocast"}
-_PARTS = ("embed", "hidden", "direct", "head", "objective")  # in the configuration
+_PARTS = ("embed", "hidden", "direct", "head", "objective", "pointer")  # in the configuration
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -112,7 +107,6 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
     ):
         check_integer("order", order, 2, most=1023)
         check_choice("boundary", boundary, BOUNDARIES)
-        _check_arguments(kwargs)
         kwargs.setdefault("dtype", head.dtype_policy)
         super().__init__(name=name, **kwargs)
         self.order = order
@@ -123,9 +117,9 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         self.direct = direct
         self.prob = head
         self.objective = objective
-        self.perplexity = OwnPerplexity()
-        self._check_layers()
+        self.perplexity = Perplexity()
         self.build((None, order - 1))
+        self._check_layers()
 
     def _check_layers(self) -> None:
         if self.direct is not None and self.prob.num_outputs != self.direct.units:
@@ -136,11 +130,8 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
             )
         if self.direct is not None:
             self.prob.check_word_rows("with direct connections")
-        for part, layer in self.list_parts().items():
-            if layer is not None:
-                check_precision(layer)
-                if part != "hidden":  # Keras calls it alone
-                    check_penalty(part, layer)
+        for layer in self.list_layers():
+            check_precision(layer)
         self.objective.check_head(self.prob)
 
     def build(self, input_shape: tuple) -> None:
@@ -196,7 +187,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         if self.direct is None:
             return scores
         # `_check_layers` refuses W beside a head of other scores
-        return self.direct.add(cast(LinearScores, scores), context.x)
+        return cast(LinearScores, scores).plus(context.x, self.direct.W)
 
     def scores(self, inputs: Any, training: bool = False, sum_gradient: bool = True) -> Scores:
         """Return the scores of the words for inputs."""
@@ -211,17 +202,9 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         num_targets = inputs["segments"].shape[1] - self.order + 2
         return ops.reshape(rows, (-1, num_targets, self.prob.num_outputs))
 
-    def call_is_own(self) -> bool:
-        """Return whether no subclass overrides `call`."""
-        return type(self).call is ContextNetwork.call
-
-    def compute_output_shape(self, input_shape: Any) -> tuple:
-        if not isinstance(input_shape, dict):
-            return (input_shape[0], self.prob.num_outputs)
-        if "segments" not in input_shape:
-            return (input_shape["contexts"][0], self.prob.num_outputs)
-        number, width = input_shape["segments"]
-        return (number, width - self.order + 2, self.prob.num_outputs)
+    def overrides(self, *names: str) -> bool:
+        """Return whether a subclass overrides one of some methods."""
+        return any(getattr(type(self), name) is not getattr(ContextNetwork, name) for name in names)
 
     def describe_inputs(self) -> Any:
         """Return the inputs of contexts as symbols of Keras."""
@@ -279,44 +262,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         """
         return max(2, self.embed.num_single_words(self.order - 1) + 1)
 
-    def check_growable(self) -> None:
-        """Refuse to add words where a layer cannot."""
-        self.prob.check_word_rows("to add words")
-        self.prob.check_all_words("to add words")
-
-    # Saving: SavedModel, the configuration, and the states of random number generators
-
-    def export(
-        self, filepath: str | os.PathLike, *args: Any, input_signature: Any = None, **kwargs: Any
-    ) -> None:
-        """Export as `keras.Model.export` does; the input is `context_ids`, int32 [B, n-1]."""
-        if input_signature is None:
-            inputs = keras.tree.map_structure(_make_zeros, self.describe_inputs())
-            self(inputs)  # Keras exports only models that were called
-            input_signature = [keras.tree.map_structure(_make_spec, self.describe_inputs())]
-        super().export(filepath, *args, input_signature=input_signature, **kwargs)
-
-    def quantize(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse: Keras would quantise `Dense` layers alone, and leave C and U as they are."""
-        raise InputError(
-            "A network must be quantised as a file: its layers have no 8-bit form in Keras. "
-            f"Received: {self.name}. Fix: save it as a LanguageModel and call "
-            "`keras-nplm export DIR model.tflite --quantise`, or "
-            "`export_litert(language_model, path, quantise=True)`; `export_onnx` has it, too."
-        )
-
-    @property
-    def _default_save_signature(self) -> Any:
-        """The function that `tf.saved_model.save` and `export` serve: of ids, where Keras would
-        take floats.
-        """
-        spec = keras.tree.map_structure(_make_tensor_spec, self.describe_inputs())
-
-        @tf.function(input_signature=[spec], autograph=False)
-        def serving_default(inputs: Any) -> Tensor:
-            return self(inputs)
-
-        return serving_default
+    # Saving: the configuration, and the states of random number generators
 
     def random_states(self) -> list[keras.Variable]:
         """Return the states of the random number generators of dropout and of negative samples."""
@@ -351,19 +297,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         for part in _PARTS:
             if isinstance(config.get(part), dict):
                 config[part] = keras.saving.deserialize_keras_object(config[part])
-        if isinstance(config.get("dtype"), dict):
-            config["dtype"] = keras.saving.deserialize_keras_object(config["dtype"])
         return cls(**config)
-
-
-def _check_arguments(arguments: dict) -> None:
-    """Refuse unknown arguments: options of layers are theirs."""
-    for name in sorted(arguments.keys() - _KERAS_ARGUMENTS):
-        raise InputError(
-            f"`{name}` must be left out: a network has no such argument. Received: "
-            f"{arguments[name]!r}. "
-            "Fix: give the option to a layer, such as ContextNetwork(hidden=DeepHidden(…))."
-        )
 
 
 def _build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:
@@ -382,15 +316,3 @@ def _serialise(layer: keras.layers.Layer) -> dict:
     described = keras.saving.serialize_keras_object(layer)
     described.pop("build_config", None)
     return described
-
-
-def _make_zeros(symbol: keras.KerasTensor) -> np.ndarray:
-    return np.zeros((1, *symbol.shape[1:]), symbol.dtype)
-
-
-def _make_tensor_spec(symbol: keras.KerasTensor) -> tf.TensorSpec:
-    return tf.TensorSpec(symbol.shape, symbol.dtype, name=symbol.name)
-
-
-def _make_spec(symbol: keras.KerasTensor) -> keras.InputSpec:
-    return keras.InputSpec(shape=symbol.shape, dtype=symbol.dtype, name=symbol.name)

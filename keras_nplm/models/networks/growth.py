@@ -15,7 +15,8 @@ def check_growable(model: object) -> ContextNetwork:
             f"{type(model).__name__}. "
             "Fix: train one by `keras-nplm train --network context --no-interpolated`."
         )
-    model.check_growable()
+    model.prob.check_word_rows("to add words")
+    model.prob.check_all_words("to add words")
     return model
 
 

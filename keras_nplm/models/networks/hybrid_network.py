@@ -1,6 +1,5 @@
 """HybridNetwork: a network with the log-probabilities of an n-gram model inside."""
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -8,11 +7,9 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.scores import StoredScores
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.models.networks.probabilities import graph_property
 
 _LEAST = -30.0  # ln Q of a word that the n-gram model never predicts
 
@@ -68,13 +65,6 @@ class HybridNetwork(ContextNetwork):
     def scores(
         self, inputs: Any, training: bool = False, sum_gradient: bool = True
     ) -> StoredScores:
-        if not isinstance(inputs, dict) or "log_q" not in inputs:
-            received = sorted(inputs) if isinstance(inputs, dict) else "contexts alone"
-            raise InputError(
-                '`inputs` must be {"contexts": …, "log_q": …} with an n-gram model inside. '
-                f"Received: {received}. "
-                "Fix: use `hybrid_dataset`, or ask a `Hybrid` of this network."
-            )
         context = self.read(inputs, training, sum_gradient)
         features = self.features(context, training)
         y = self.score(context, features, training).logits()
@@ -86,15 +76,9 @@ class HybridNetwork(ContextNetwork):
 
     def next_log_probs_with(self, context_ids: np.ndarray, log_q: np.ndarray) -> np.ndarray:
         """Return ln P(w | context), float [B, |V|], from contexts and ln Q, float [B, |V|]."""
-        return self._graph_log_probs_with(context_ids, log_q)
-
-    @graph_property
-    def _graph_log_probs_with(self) -> Callable:
-        def compute(context_ids: Tensor, log_q: Tensor) -> Tensor:
-            return ops.log_softmax(self.scores({"contexts": context_ids, "log_q": log_q}).logits())
-
-        log_q_spec = tf.TensorSpec([None, self.vocabulary_size], tf.float32)
-        return self._compile(compute, [self._context_spec(), log_q_spec])
+        of_log_q = tf.TensorSpec([None, self.vocabulary_size], tf.float32)
+        signature = [self.spec_ids(self.order - 1), of_log_q]
+        return self.run_graph(_compute_log_probs_with, signature, context_ids, log_q)
 
     def set_head_unigram(self, unigram: np.ndarray) -> None:
         """Leave b at 0: Q has the frequencies of the words."""
@@ -116,3 +100,7 @@ class HybridNetwork(ContextNetwork):
     @property
     def biases(self) -> list[keras.Variable]:
         return [*super().biases, self.g, self.v]
+
+
+def _compute_log_probs_with(network: HybridNetwork, context_ids: Tensor, log_q: Tensor) -> Tensor:
+    return ops.log_softmax(network.scores({"contexts": context_ids, "log_q": log_q}).logits())

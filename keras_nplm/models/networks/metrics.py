@@ -68,20 +68,6 @@ class Perplexity(keras.metrics.Mean):
         return super().get_config() | {"from_logits": self.from_logits}
 
 
-class OwnPerplexity(Perplexity):
-    """The perplexity of a network, which adds the -ln P of its loss.
-
-    `compile` gives it to Keras, whose callbacks know the direction of such metrics alone. Keras
-    then asks for an update from probabilities, which would count every token twice.
-    """
-
-    def update_state(
-        self, y_true: Tensor, y_pred: Tensor | None = None, sample_weight: Tensor | None = None
-    ) -> None:
-        if y_pred is None:
-            super().update_state(y_true, sample_weight=sample_weight)
-
-
 def negative_log_likelihoods(targets: Tensor, outputs: Tensor, from_logits: bool = False) -> Tensor:
     """Return -ln P(target), float [...], of probabilities or logits [..., |V|].
 
@@ -91,13 +77,11 @@ def negative_log_likelihoods(targets: Tensor, outputs: Tensor, from_logits: bool
     size = outputs.shape[-1]
     values = ops.log_softmax(outputs) if from_logits else outputs
     if len(targets.shape) == len(outputs.shape) == 2 and targets.shape[1] == size:
-        chosen = ops.sum(values * ops.cast(targets, values.dtype), axis=-1)
-    else:
-        targets = ops.cast(targets, "int32")
-        targets = (
-            ops.expand_dims(targets, -1) if len(targets.shape) < len(outputs.shape) else targets
-        )
-        chosen = ops.take_along_axis(values, ops.clip(targets, 0, size - 1), axis=-1)
-        known = ops.logical_and(targets >= 0, targets < size)
-        chosen = ops.where(known, chosen, float("nan"))[..., 0]
+        targets = ops.argmax(targets, axis=-1)
+    targets = ops.cast(targets, "int32")
+    if len(targets.shape) < len(outputs.shape):
+        targets = ops.expand_dims(targets, -1)
+    chosen = ops.take_along_axis(values, ops.clip(targets, 0, size - 1), axis=-1)
+    known = ops.logical_and(targets >= 0, targets < size)
+    chosen = ops.where(known, chosen, float("nan"))[..., 0]
     return -(chosen if from_logits else ops.log(ops.maximum(chosen, LEAST_PROBABILITY)))

@@ -24,7 +24,10 @@ _WEIGHTS = "model.weights.h5"
 _PARTS = ["config.json", "metadata.json", _WEIGHTS]
 # bytes of config.json and of metadata.json; a network of this package needs 10,000
 _MAX_CONFIG = 1 << 16
-_PACKAGE = "keras_nplm>"  # begins the names of classes that this package registers
+_REMEDY = (
+    "before loading, import the module that has it, decorated with "
+    "`@keras.saving.register_keras_serializable()`, or update keras_nplm."
+)
 _FLOAT = 4  # bytes
 # Keras's classes that compute with numbers alone, by the beginning of their module
 _KERAS_MODULES = tuple(
@@ -131,7 +134,7 @@ def _refuse_foreign_classes(path: Path, value: object) -> None:
         if "class_name" in value and not _is_known(value):
             raise InputError(
                 f"{path} must hold layers of keras_nplm or Keras, or layers that the program "
-                f"registers. Received: the class {_name_class(value)}. Fix: {_advise(value)}"
+                f"registers. Received: the class {_name_class(value)}. Fix: {_REMEDY}"
             )
         value = list(value.values())
     if isinstance(value, list):
@@ -148,33 +151,12 @@ def _name_class(described: dict) -> str:
     return f"{name}" if module is None else f"{module}.{name}"
 
 
-def _find_registered_name(described: dict) -> object:
-    """Return the name by which Keras looks for a class or a function that others register."""
-    is_function = described["class_name"] == "function"
-    return described.get("config" if is_function else "registered_name")
-
-
-def _advise(described: dict) -> str:
-    """Return the remedy for a class, or a function, that is not known."""
-    decorator = "`@keras.saving.register_keras_serializable()`"
-    name = _find_registered_name(described)
-    if isinstance(name, str) and name.startswith(_PACKAGE):
-        return "update keras_nplm, whose version does not have this class, or train again."
-    if not isinstance(name, str):
-        return "replace it; `keras.models.load_model` reads a file that you trust."
-    if ">" in name:
-        return f"before loading, import the module that has it with {decorator}."
-    return (
-        f"decorate it with {decorator} and save again; before loading this file, set "
-        f"`keras.saving.get_custom_objects()[{name!r}] = {name}`."
-    )
-
-
 def _is_known(described: dict) -> bool:
     name = described["class_name"]
     if name in _VALUES or _is_keras_class(described.get("module"), name):
         return True
-    registered = _find_registered_name(described)
+    # the name by which Keras looks for a class or a function that others register
+    registered = described.get("config" if name == "function" else "registered_name")
     if not isinstance(registered, str) or registered.startswith("keras>"):
         return False
     kind = keras.saving.get_registered_object(registered)

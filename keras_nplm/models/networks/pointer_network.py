@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_nplm.layers.ops import Tensor, check_precision
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.pointer import CopyScores, Pointer
 from keras_nplm.layers.segments import Context
 from keras_nplm.models.networks.context_network import ContextNetwork
@@ -49,27 +49,13 @@ class PointerNetwork(ContextNetwork):
         self.prob.check_word_rows("with a pointer")
         given = self._get_given_pointer()
         self.pointer = given or Pointer(name="pointer", dtype=self.prob.dtype_policy)
-        check_precision(self.pointer)
         if not self.pointer.built:
             self.pointer.build(features_shape, (None, self.order - 1, self.embedding_dim))
             self.pointer.built = True
 
     def score(self, context: Context, features: Tensor, training: bool = False) -> CopyScores:
-        copies = self.pointer.find_copies(features, context, self.prob)
-        return CopyScores(super().score(context, features, training), copies)
+        scores = super().score(context, features, training)
+        return self.pointer.add_copies(scores, features, context, self.prob)
 
-    def list_layers(self) -> list[keras.layers.Layer]:
-        return [*super().list_layers(), self.pointer]
-
-    def get_config(self) -> dict:
-        config = super().get_config()
-        config["pointer"] = keras.saving.serialize_keras_object(self.pointer)
-        config["pointer"].pop("build_config", None)
-        return config
-
-    @classmethod
-    def from_config(cls, config: dict) -> "PointerNetwork":
-        config = dict(config)
-        if isinstance(config.get("pointer"), dict):
-            config["pointer"] = keras.saving.deserialize_keras_object(config["pointer"])
-        return super().from_config(config)
+    def list_parts(self) -> dict[str, keras.layers.Layer | None]:
+        return {**super().list_parts(), "pointer": self.pointer}

@@ -24,20 +24,7 @@ _IDS = tf.TensorSpec([None], tf.int32)
 LONG_ORDER = 16  # of contexts that are joined to segments
 
 
-class graph_property(functools.cached_property):
-    """A cached property that is computed once, also if several threads read it first at the same
-    time.
-
-    From Python 3.12 on `functools.cached_property` has no lock.
-    """
-
-    _lock = threading.RLock()
-
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
-        with self._lock:  # only until the value is cached
-            if instance is not None and self.attrname in vars(instance):
-                return vars(instance)[self.attrname]
-            return super().__get__(instance, owner)
+_LOCK = threading.RLock()  # a graph is made once, also if several threads ask for it first
 
 
 class NetworkProbabilities(Network):
@@ -50,23 +37,11 @@ class NetworkProbabilities(Network):
     features: Callable[..., Tensor]
     scores: Callable[..., Scores]
 
-    def __dir__(self) -> list[str]:
-        """Return the names of attributes without the compiled graphs.
-
-        Keras reads each name of `dir` when it saves or loads a network, which would trace every
-        graph.
-        """
-        return [
-            name
-            for name in super().__dir__()
-            if not isinstance(getattr(type(self), name, None), graph_property)
-        ]
-
     def compute_features(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the features of contexts [B, n-1] as an array, float [B, w], without copies;
         evaluated in blocks.
         """
-        return self._in_blocks(self._graph_features, context_ids)
+        return self._in_blocks(_compute_features, context_ids)
 
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
         """Return ln P(word | context), float [B], in nats, of words that the head scores."""
@@ -81,42 +56,46 @@ class NetworkProbabilities(Network):
             segments, follows = join_contexts(context_ids[whole], SEGMENT, self.boundary)
             rest = np.concatenate([whole[~follows].ravel(), rest[whole.size :]])
             segments = segments[follows]
+            of_segments = [self.spec_ids(segments.shape[1]), _IDS]
             joined = whole[follows]
             for block in row_blocks(len(joined), _CONTEXTS // SEGMENT):
                 rows = joined[block].ravel()
-                result[rows] = self._graph_segment_log_prob(segments[block], output_ids[rows])
+                result[rows] = self.run_graph(
+                    _compute_segment_log_prob, of_segments, segments[block], output_ids[rows]
+                )
         contexts, which = find_distinct_rows(context_ids[rest])
         by_context = np.argsort(which, kind="stable")
+        signature = [self.spec_ids(self.order - 1), _IDS, _IDS]
         for first in range(0, len(contexts), _CONTEXTS):
             begin, end = np.searchsorted(which, [first, first + _CONTEXTS], sorter=by_context)
             some = by_context[begin:end]
             block_contexts = contexts[first : first + _CONTEXTS]
             places = which[some] - first
-            result[rest[some]] = self._graph_log_prob(
-                block_contexts, output_ids[rest[some]], places
+            result[rest[some]] = self.run_graph(
+                _compute_log_prob, signature, block_contexts, output_ids[rest[some]], places
             )
         return result
 
     def output_logits(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
         """Return the logit y of a scored word in each context, float [B]."""
-        rows = range(0, max(1, len(output_ids)), _CONTEXTS)
-        blocks = [slice(first, first + _CONTEXTS) for first in rows]
-        logits = [self._graph_logit(context_ids[block], output_ids[block]) for block in blocks]
+        signature = [self.spec_ids(self.order - 1), _IDS]
+        logits = [
+            self.run_graph(_compute_logit, signature, context_ids[block], output_ids[block])
+            for block in row_blocks(len(output_ids), _CONTEXTS)
+        ]
         return np.concatenate(logits)
 
     def next_output_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(word | context) of the words that the head scores, float [B, outputs]."""
-        return self._in_blocks(self._graph_log_probs, context_ids)
+        return self._in_blocks(_compute_log_probs, context_ids)
 
     def _in_blocks(self, function: Callable, context_ids: np.ndarray) -> np.ndarray:
-        """Return the rows of a compiled function of contexts, computed `_CONTEXTS` contexts at a
-        time.
-        """
+        """Return the rows of a function of contexts, computed `_CONTEXTS` contexts at a time."""
         context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
-        blocks = [
-            context_ids[i : i + _CONTEXTS] for i in range(0, max(1, len(context_ids)), _CONTEXTS)
-        ]
-        return np.concatenate([function(block) for block in blocks])
+        signature = [self.spec_ids(self.order - 1)]
+        blocks = row_blocks(max(1, len(context_ids)), _CONTEXTS)
+        rows = [self.run_graph(function, signature, context_ids[block]) for block in blocks]
+        return np.concatenate(rows)
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         inside = target_ids < self.prob.num_outputs
@@ -126,66 +105,57 @@ class NetworkProbabilities(Network):
         return result
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        log_probs = self._graph_log_probs(context_ids)
-        listed = self.prob.num_outputs
-        outside = np.full((len(log_probs), self.vocabulary_size - listed), -np.inf, log_probs.dtype)
-        return (
-            np.concatenate([log_probs[:, :listed], outside], axis=1)
-            if outside.shape[1]
-            else log_probs
-        )
+        log_probs = self.next_output_log_probs(context_ids)
+        outside = self.vocabulary_size - self.prob.num_outputs
+        if not outside:
+            return log_probs
+        return np.pad(log_probs, [(0, 0), (0, outside)], constant_values=-np.inf)
 
-    @graph_property
-    def _graph_features(self) -> Callable:
-        def compute_features(context_ids: Tensor) -> Tensor:
-            return ops.cast(self.features(self.read(context_ids)), self.prob.accumulator_dtype)
+    def run_graph(
+        self, function: Callable, signature: list[tf.TensorSpec], *arrays: np.ndarray
+    ) -> np.ndarray:
+        """Run a function of the network and tensors as a graph, which is made once."""
+        with _LOCK:
+            # past Keras, which would track it
+            graphs = vars(self).setdefault("_graphs", {})
+            if function not in graphs:
+                # the one graph of all shapes: calls of the `tf.function` would compare types, and
+                # count a trace per network; AutoGraph would rewrite the source of each layer first
+                traced = tf.function(
+                    functools.partial(function, self), input_signature=signature, autograph=False
+                )
+                graphs[function] = traced.get_concrete_function()
+        tensors = [
+            tf.convert_to_tensor(array, spec.dtype)
+            for array, spec in zip(arrays, signature, strict=True)
+        ]
+        return graphs[function](*tensors).numpy()
 
-        return self._compile(compute_features, [self._context_spec()])
+    def spec_ids(self, words: int) -> tf.TensorSpec:
+        """Return the form of ids of a number of words in each row."""
+        return tf.TensorSpec([None, words], tf.int32)
 
-    @graph_property
-    def _graph_log_probs(self) -> Callable:
-        def compute_log_probs(context_ids: Tensor) -> Tensor:
-            return ops.log_softmax(self.scores(context_ids).logits())
 
-        return self._compile(compute_log_probs, [self._context_spec()])
+def _compute_features(network: NetworkProbabilities, context_ids: Tensor) -> Tensor:
+    features = network.features(network.read(context_ids))
+    return ops.cast(features, network.prob.accumulator_dtype)
 
-    @graph_property
-    def _graph_log_prob(self) -> Callable:
-        def compute(context_ids: Tensor, word_ids: Tensor, places: Tensor) -> Tensor:
-            return compute_log_prob(self.scores(context_ids), word_ids, places)
 
-        return self._compile(compute, [self._context_spec(), _IDS, _IDS])
+def _compute_log_probs(network: NetworkProbabilities, inputs: Any) -> Tensor:
+    return ops.log_softmax(network.scores(inputs).logits())
 
-    @graph_property
-    def _graph_logit(self) -> Callable:
-        def compute(context_ids: Tensor, word_ids: Tensor) -> Tensor:
-            return self.scores(context_ids).logit(word_ids)
 
-        return self._compile(compute, [self._context_spec(), _IDS])
+def _compute_log_prob(
+    network: NetworkProbabilities, context_ids: Tensor, word_ids: Tensor, places: Tensor
+) -> Tensor:
+    return compute_log_prob(network.scores(context_ids), word_ids, places)
 
-    @graph_property
-    def _graph_segment_log_prob(self) -> Callable:
-        def compute(segments: Tensor, word_ids: Tensor) -> Tensor:
-            return compute_log_prob(self.scores({"segments": segments}), word_ids)
 
-        width = self.order - 2 + SEGMENT
-        return self._compile(compute, [tf.TensorSpec([None, width], tf.int32), _IDS])
+def _compute_logit(network: NetworkProbabilities, context_ids: Tensor, word_ids: Tensor) -> Tensor:
+    return network.scores(context_ids).logit(word_ids)
 
-    def _context_spec(self) -> tf.TensorSpec:
-        return tf.TensorSpec([None, self.order - 1], tf.int32)
 
-    def _compile(self, function: Callable, signature: list[tf.TensorSpec]) -> Callable:
-        """Return `function` of tensors as a graph from arrays to an array."""
-        # the one graph of all shapes: calls of the `tf.function` would compare types, and count a
-        # trace per network; AutoGraph would rewrite the source of each layer first
-        traced = tf.function(function, input_signature=signature, autograph=False)
-        graph = traced.get_concrete_function()
-
-        def compute(*arrays: np.ndarray) -> np.ndarray:
-            tensors = [
-                tf.convert_to_tensor(array, spec.dtype)
-                for array, spec in zip(arrays, signature, strict=True)
-            ]
-            return graph(*tensors).numpy()
-
-        return compute
+def _compute_segment_log_prob(
+    network: NetworkProbabilities, segments: Tensor, word_ids: Tensor
+) -> Tensor:
+    return compute_log_prob(network.scores({"segments": segments}), word_ids)

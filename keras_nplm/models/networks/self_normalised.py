@@ -2,8 +2,6 @@
 n-gram.
 """
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +49,7 @@ class SelfNormalised(NextWordModel):
     table: np.ndarray  # the table of each position, int [n-1]
     offsets: np.ndarray  # of each position: the first row of its table in all rows, int32 [n-1]
     targets: np.ndarray  # the table of the target, [|V|, h], of an energy head
-    v: np.ndarray  # [h], of an energy head
     kernel: np.ndarray  # [U W], [|V|, w], of every other head
-    C: np.ndarray  # [|V|, m], of a network with x in the features
-    transform: Callable[[np.ndarray], np.ndarray]  # what follows d + H x
-    pointer_width: int
 
     def __init__(self, model: NextWordModel):
         if isinstance(model, ArrayNetwork):
@@ -68,45 +62,29 @@ class SelfNormalised(NextWordModel):
         self._check_logits(model)
 
     def _set_arrays(self, arrays: NetworkArrays) -> None:
-        self.is_energy = arrays.v is not None
-        self.has_hidden = arrays.H is not None
-        # how often x is in the features: as the input of the head, and for W
-        self.times_x = int(arrays.U_sees_x) + int(arrays.W is not None)
+        self.arrays = arrays
         self.order = len(arrays.block) + 1
         self.vocabulary_size = len(arrays.C)
         self.boundary = arrays.boundary
-        self.block = arrays.block
-        self.num_blocks = len(np.unique(arrays.block))
-        self.scale = arrays.scale
-        self.b = arrays.b
-        self.weigh_copies = None
-        if arrays.weigh_copies is not None:
-            self.weigh_copies = functools.partial(arrays.weigh_copies, arrays.C)
-        if arrays.H is not None and arrays.d is not None:
-            self._make_tables(arrays.C, arrays.H, arrays.d)
-        if self.times_x:
-            self.C = arrays.C
-        if arrays.v is not None:
-            self.v = arrays.v
-        if arrays.transform is not None:
-            self.transform = arrays.transform
+        # how often x is in the features: as the input of the head, and for W
+        self.times_x = int(arrays.U_sees_x) + int(arrays.W is not None)
+        if arrays.H is not None:
+            self._make_tables(arrays)
         if arrays.U is not None:
-            # f of the pointer: the features of the head, without x of the direct connections
-            self.pointer_width = arrays.U.shape[1]
             self.kernel = arrays.U
             if arrays.W is not None:
                 self.kernel = np.concatenate([arrays.U, arrays.W], axis=1)
 
-    def _make_tables(self, C: np.ndarray, H: np.ndarray, d: np.ndarray) -> None:
+    def _make_tables(self, arrays: NetworkArrays) -> None:
         """Compute T_k of each position; positions of one block of x with one scale share a
         table.
         """
-        m = C.shape[1]
+        H: Any = arrays.H
+        d: Any = arrays.d
         # [blocks, |V|, h]; with an energy head the last one is of the target
-        products = C @ H.reshape(-1, m, len(d))
-        if self.is_energy:
-            self.targets = products[-1]
-        pairs, self.table = np.unique([self.block, self.scale], axis=1, return_inverse=True)
+        products = arrays.C @ H.reshape(-1, arrays.C.shape[1], H.shape[1])
+        self.targets = products[-1]
+        pairs, self.table = np.unique([arrays.block, arrays.scale], axis=1, return_inverse=True)
         blocks, scales = pairs
         self.tables = products[blocks.astype(int)] * scales.astype(np.float32)[:, None, None]
         # z includes d: a share of it with each position of the last table
@@ -142,26 +120,36 @@ class SelfNormalised(NextWordModel):
         One n-gram needs a few rows and a dot product, and each call of NumPy costs as much. A word
         of a scorer takes 5 µs by this method, and 18 µs by `_log_prob`, which makes more calls.
         """
-        if not self.has_hidden or self.times_x or self.is_energy or self.weigh_copies is not None:
+        arrays = self.arrays
+        if arrays.transform is None or self.times_x or arrays.weigh_copies is not None:
             return super().log_prob_of_one(ngram)
         rows = _take_rows(self._list_rows(), ngram[:-1] + self.offsets)
-        a = self.transform(np.add.reduce(rows, axis=0, keepdims=True))[0]
+        a = arrays.transform(np.add.reduce(rows, axis=0, keepdims=True))[0]
         target = ngram[-1]
-        return float(a.dot(self.kernel[target]) + self.b[target])
+        return float(a.dot(self.kernel[target]) + arrays.b[target])
 
     def _score(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        if self.is_energy:
+        b = self.arrays.b[target_ids]
+        if self.arrays.v is not None:
             z = self._before_tanh(context_ids) + self.targets[target_ids]
             # not a matrix product, which may warn of numbers that it does not use
-            return np.einsum("ij,j->i", np.tanh(z), self.v) + self.b[target_ids]
+            return np.einsum("ij,j->i", np.tanh(z), self.arrays.v) + b
         features = self.features(context_ids)
-        y = _dot_rows(features, _take_rows(self.kernel, target_ids)) + self.b[target_ids]
-        if self.weigh_copies is None:
+        y = _dot_rows(features, _take_rows(self.kernel, target_ids)) + b
+        weights = self._weigh_copies(features, context_ids)
+        if weights is None:
             return y
-        weights = self.weigh_copies(features[:, : self.pointer_width], context_ids)
         return np.logaddexp(
             y, np.log(np.sum(weights, axis=1, where=context_ids == target_ids[:, None]) + _LEAST)
         )
+
+    def _weigh_copies(self, features: np.ndarray, context_ids: np.ndarray) -> np.ndarray | None:
+        """Return the weights of a pointer, float32 [B, n-1]; None without a pointer."""
+        if self.arrays.weigh_copies is None or self.arrays.U is None:
+            return None
+        # the features of the head, without x of the direct connections
+        features = features[:, : self.arrays.U.shape[1]]
+        return self.arrays.weigh_copies(self.arrays.C, features, context_ids)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) for every word w, normalised, since all logits are computed."""
@@ -171,40 +159,40 @@ class SelfNormalised(NextWordModel):
 
     def _logits(self, context_ids: np.ndarray) -> np.ndarray:
         """Return y of all words, float32 [B, |V|]."""
-        if self.is_energy:
+        if self.arrays.v is not None:
             contexts = self._before_tanh(context_ids)
             logits = np.empty((len(contexts), self.vocabulary_size), np.float32)
             # |V| h tanh per pass of the loop
             for row, context in zip(logits, contexts, strict=True):
-                row[:] = np.einsum("ij,j->i", np.tanh(context + self.targets), self.v)
-            logits += self.b
-        else:
-            features = self.features(context_ids)
-            logits = features @ self.kernel.T
-            logits += self.b
-            if self.weigh_copies is not None:
-                totals = np.zeros_like(logits)
-                copied = (np.arange(len(logits))[:, None], context_ids)
-                np.add.at(
-                    totals,
-                    copied,
-                    self.weigh_copies(features[:, : self.pointer_width], context_ids),
-                )
-                logits[copied] = np.logaddexp(logits[copied], np.log(totals[copied] + _LEAST))
+                row[:] = np.einsum("ij,j->i", np.tanh(context + self.targets), self.arrays.v)
+            logits += self.arrays.b
+            return logits
+        features = self.features(context_ids)
+        logits = features @ self.kernel.T
+        logits += self.arrays.b
+        weights = self._weigh_copies(features, context_ids)
+        if weights is not None:
+            totals = np.zeros_like(logits)
+            copied = (np.arange(len(logits))[:, None], context_ids)
+            np.add.at(totals, copied, weights)
+            logits[copied] = np.logaddexp(logits[copied], np.log(totals[copied] + _LEAST))
         return logits
 
     def features(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the features of the output layer, float32 [B, w]."""
-        features = [np.zeros((len(context_ids), 0), np.float32)]
-        if self.has_hidden:
-            features.append(self.transform(self._before_tanh(context_ids)))
+        arrays = self.arrays
+        features = []
+        if arrays.transform is not None:
+            features.append(arrays.transform(self._before_tanh(context_ids)))
         if self.times_x:
-            x = np.zeros((len(context_ids), self.num_blocks, self.C.shape[1]), np.float32)
-            for column, block, scale in zip(context_ids.T, self.block, self.scale, strict=True):
-                x[:, block] += scale * self.C[column]
-            features += [x.reshape(len(x), x.shape[1] * x.shape[2])] * self.times_x
-        # one part is not copied: a lookup takes microseconds
-        return features[1] if len(features) == 2 else np.concatenate(features, axis=1)
+            blocks = int(arrays.block.max()) + 1
+            x = np.zeros((len(context_ids), blocks, arrays.C.shape[1]), np.float32)
+            for column, block, scale in zip(context_ids.T, arrays.block, arrays.scale, strict=True):
+                x[:, block] += scale * arrays.C[column]
+            features += [x.reshape(len(x), blocks * x.shape[2])] * self.times_x
+        if len(features) == 1:  # not copied: a lookup takes microseconds
+            return features[0]
+        return np.concatenate([np.zeros((len(context_ids), 0), np.float32), *features], axis=1)
 
     def _before_tanh(self, context_ids: np.ndarray) -> np.ndarray:
         """Return d + H x, float32 [B, h]; for the energy output the part of the context."""

@@ -1,6 +1,6 @@
 """Training by penalised maximum likelihood, without storing the probabilities of all words."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -9,9 +9,8 @@ from keras import ops
 
 from keras_nplm.data.ids import PAD_ID
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.layers.objectives.base import Objective
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.layers.scores import compute_log_prob
+from keras_nplm.layers.scores import Scores, compute_log_prob
 from keras_nplm.layers.segments import are_segments
 from keras_nplm.models.networks.gradients import complete_gradients
 from keras_nplm.models.networks.metrics import negative_log_likelihoods
@@ -23,6 +22,17 @@ _FIX_TARGETS = (
 )
 
 
+class _Step(NamedTuple):
+    """What a batch gives."""
+
+    loss: Tensor
+    number: Tensor  # of its n-grams
+    scores: Scores
+    targets: Tensor  # [B]
+    sample_weight: Tensor | None  # [B]
+    negative_log_likelihood: Tensor | None
+
+
 class ObjectiveTraining(keras.Model):
     """Base class of a Keras model that trains by an objective of its own, such as the penalised
     log-likelihood.
@@ -30,7 +40,9 @@ class ObjectiveTraining(keras.Model):
         loss = 1/B sum_t objective(y_t, w_t) + λ/2 |θ|²
 
     It is computed from scores, without [B, |V|] probabilities; see `ContextNetwork`. The model has
-    `scores`, `objective`, `prob`, and `call_is_own()`: whether no subclass overrides `call`.
+    `scores`, `objective`, `prob`, and `overrides`: whether a subclass has methods of its own. With
+    a loss of `compile`, or in a subclass with its own `call`, `compute_loss` or `compute_metrics`,
+    the steps are those of any Keras model, on the probabilities of `call`.
     """
 
     def compile(
@@ -38,7 +50,6 @@ class ObjectiveTraining(keras.Model):
         optimizer: str | keras.optimizers.Optimizer = "rmsprop",
         loss: Any = None,
         *,
-        metrics: Any = None,
         weighted_metrics: Any = None,
         jit_compile: bool | str = "auto",
         **options: Any,
@@ -46,7 +57,7 @@ class ObjectiveTraining(keras.Model):
         """Compile as `keras.Model.compile` does.
 
         `jit_compile="auto"` is False on a CPU, where XLA's matrix products are slower than
-        TensorFlow's, for sampled outputs, and under tf.distribute. There
+        TensorFlow's, for sampled outputs, with metrics, and under tf.distribute. There
         `steps_per_execution` above 1 and `gradient_accumulation_steps` of an optimiser fail in
         `fit`. Of an optimiser with a weight decay of its own, the biases are left out by
         `optimizer.exclude_from_weight_decay(var_list=model.biases)`.
@@ -54,7 +65,7 @@ class ObjectiveTraining(keras.Model):
         backend = keras.backend.backend()
         fix = "set KERAS_BACKEND=tensorflow."
         check_argument("backend", backend == "tensorflow", "tensorflow for training", backend, fix)
-        wrong = getattr(loss, "from_logits", False) and self.call_is_own()
+        wrong = getattr(loss, "from_logits", False) and not self.overrides("call")
         check_argument(
             "from_logits",
             not wrong,
@@ -62,7 +73,8 @@ class ObjectiveTraining(keras.Model):
             True,
             "leave it out: the model returns probabilities.",
         )
-        self._has_compiled_metrics = bool(metrics or weighted_metrics)
+        weighted_metrics = keras.tree.flatten(weighted_metrics or [])
+        self._has_compiled_metrics = bool(options.get("metrics") or weighted_metrics)
         replicas = tf.distribute.has_strategy() or self.distribute_strategy.num_replicas_in_sync > 1
         check_argument(
             "jit_compile",
@@ -71,14 +83,13 @@ class ObjectiveTraining(keras.Model):
             jit_compile,
             "leave it out.",
         )
-        if jit_compile == "auto" and (replicas or not tf.config.list_logical_devices("GPU")):
+        is_slower = not tf.config.list_logical_devices("GPU")
+        if jit_compile == "auto" and (replicas or is_slower or self._has_compiled_metrics):
             jit_compile = False
         super().compile(
             optimizer,
             loss,
-            metrics=[*keras.tree.flatten(metrics or []), self.perplexity],
-            # Keras takes an empty list for metrics that it has to build
-            weighted_metrics=weighted_metrics or None,
+            weighted_metrics=[*weighted_metrics, self.perplexity],
             jit_compile=jit_compile,
             **options,
         )
@@ -86,7 +97,8 @@ class ObjectiveTraining(keras.Model):
         if not self._has_compiled_metrics:  # Keras builds them in an update, which no step makes
             for metric in self.metrics:
                 if metric.name == "compile_metrics":
-                    metric.update_state(np.zeros(1, int), np.zeros((1, 1)))
+                    metric.update_state(np.zeros(1, int), np.ones((1, 1)))
+                    metric.reset_state()
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -100,77 +112,63 @@ class ObjectiveTraining(keras.Model):
         batch = self.describe_inputs(), keras.KerasTensor((None,), "int32")
         super()._maybe_symbolic_build(data_batch=batch)
 
+    def _trains_on_scores(self, data: Any) -> bool:
+        """Whether the loss is that of the objective; otherwise it has a form for contexts alone."""
+        if self.loss is None and not self.overrides("call", "compute_loss", "compute_metrics"):
+            return True
+        if are_segments(data[0]):
+            raise InputError(
+                f"`loss` must be the model's own for segments. Received: {self.loss}. "
+                "Fix: leave `loss` out, or give contexts [B, n-1]."
+            )
+        return False
+
     def train_step(self, data: Any) -> dict:
+        if not self._trains_on_scores(data):
+            return super().train_step(data)
         with tf.GradientTape() as tape:
-            loss, number, outputs = self._compute_step(data, training=True)
-            scaled = self.optimizer.scale_loss(loss)
-        logs = self._update_metrics(data, loss, number, outputs, training=True)
+            step = self._compute_step(data, training=True)
+            scaled = self.optimizer.scale_loss(step.loss)
+        logs = self._update_metrics(data, step)
         if self.trainable_weights:
             gradients = complete_gradients(
                 self.optimizer, tape.gradient(scaled, self.trainable_weights)
             )
             self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
-        return logs
+        return self._share_logs(self.name_training_logs(logs))
 
     def test_step(self, data: Any) -> dict:
-        loss, number, outputs = self._compute_step(data, training=False)
-        return self._update_metrics(data, loss, number, outputs, training=False)
+        if not self._trains_on_scores(data):
+            return super().test_step(data)
+        return self._share_logs(
+            self._update_metrics(data, self._compute_step(data, training=False))
+        )
 
-    def _trains_on_scores(self) -> bool:
-        """Whether the loss is the model's own, computed without the probabilities that `call`
-        returns.
-        """
-        own = self.call_is_own() and type(self).compute_loss is ObjectiveTraining.compute_loss
-        return self.loss is None and own
-
-    def _compute_step(self, data: Any, training: bool) -> tuple[Tensor, Tensor, Any]:
-        """Return the loss of a batch, its number of n-grams, and the scores or probabilities that
-        give the loss.
-        """
+    def _compute_step(self, data: Any, training: bool) -> _Step:
+        """Return the loss of a batch, with the scores that give it."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         is_segments = are_segments(x)
-        x = self._check_input_ids(x)
-        if not self._trains_on_scores():
-            return self._compute_step_of_call(x, y, sample_weight, is_segments, training)
-        target_ids = self._flatten_targets(y, is_segments)
-        target_ids = _check_range("target_ids", target_ids, self.prob.num_outputs, _FIX_TARGETS)
-        target_ids, known = clip_ids(target_ids, self.prob.num_outputs)
+        targets = self._flatten_targets(y, is_segments)
+        targets = _check_range("target_ids", targets, self.prob.num_outputs, _FIX_TARGETS)
+        target_ids, known = clip_ids(targets, self.prob.num_outputs)
         # `complete_gradients` sums them
-        scores = self.scores(x, training=training, sum_gradient=False)
+        scores = self.scores(self._check_input_ids(x), training=training, sum_gradient=False)
         if training:
             loss, negative_log_likelihood = self.objective.losses(scores, target_ids)
-            _check_likelihood(self.objective, negative_log_likelihood)
         else:
             loss = negative_log_likelihood = -compute_log_prob(scores, target_ids)
         loss *= ops.cast(known, loss.dtype)
         number = ops.shape(target_ids)[0]
+        if sample_weight is not None:  # one for each target
+            sample_weight = ops.reshape(sample_weight, ops.shape(target_ids))
         if is_segments:  # a place of a segment without a target is `<pad>`
             is_target = ops.cast(ops.not_equal(target_ids, PAD_ID), "float32")
             number = ops.sum(is_target)
-            given = 1
-            if sample_weight is not None:
-                _check_segment_weights(sample_weight, y)
-                given = ops.reshape(sample_weight, (-1,))
+            given = 1 if sample_weight is None else sample_weight
             sample_weight = ops.multiply(is_target, given)
-        if negative_log_likelihood is not None:
-            self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
         number = average_over_replicas(number) if training else number
-        return self._penalised_mean(loss, sample_weight, number), number, scores
-
-    def _compute_step_of_call(
-        self, x: Any, y: Tensor, sample_weight: Tensor | None, is_segments: bool, training: bool
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the loss of the output of `call`, as in any Keras model."""
-        if is_segments:
-            raise InputError(
-                f"`loss` must be the model's own for segments. Received: {self.loss}. "
-                "Fix: leave `loss` out, or give contexts [B, n-1]."
-            )
-        outputs = self(x, training=training)
-        if not _is_one_per_output(y, outputs):
-            y = _check_range("target_ids", y, outputs.shape[-1], _FIX_TARGETS)
-        loss = self.compute_loss(x, y, outputs, sample_weight, training=training)
-        return loss, ops.shape(y)[0], outputs
+        loss = self._penalised_mean(loss, sample_weight, number)
+        return _Step(loss, number, scores, targets, sample_weight, negative_log_likelihood)
 
     def _check_input_ids(self, x: Any) -> Any:
         """Return the inputs of a batch, whose ids are checked when they are used."""
@@ -206,10 +204,9 @@ class ObjectiveTraining(keras.Model):
         """Return the loss of probabilities `y_pred`: the loss given to `compile`, or the penalised
         likelihood.
         """
-        losses = negative_log_likelihoods(y, y_pred)
-        self.perplexity.update_state(losses, sample_weight=sample_weight)
         if self.loss is not None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
+        losses = negative_log_likelihoods(y, y_pred)
         return self._penalised_mean(losses, sample_weight, ops.shape(losses)[0])
 
     def _penalised_mean(
@@ -225,57 +222,54 @@ class ObjectiveTraining(keras.Model):
         mean = ops.sum(losses) / ops.maximum(number, 1)
         return mean + ops.cast(super().compute_loss(), mean.dtype) if self.losses else mean
 
-    def _update_metrics(
-        self, data: Any, loss: Tensor, number: Tensor, outputs: Tensor, training: bool
-    ) -> dict:
+    def _update_metrics(self, data: Any, step: _Step) -> dict:
         """Add the loss of a batch to the mean of the epoch, update all metrics and return the
         logs.
         """
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         # a loss is scaled so that replicas sum to it
-        replicas = self.distribute_strategy.num_replicas_in_sync
+        loss = ops.stop_gradient(step.loss) * self.distribute_strategy.num_replicas_in_sync
         for metric in self.metrics:
             if metric.name == "loss":
-                metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=number)
-        on_scores = self._trains_on_scores()
-        if (
-            on_scores
-            and not self._has_compiled_metrics
-            and type(self).compute_metrics is keras.Model.compute_metrics
-        ):
-            logs = self.get_metrics_result()
-        else:
-            probabilities = ops.softmax(outputs.logits()) if on_scores else outputs
-            if are_segments(x):
-                y, probabilities, sample_weight = _drop_places(
-                    y, probabilities, sample_weight, self.jit_compile
+                metric.update_state(loss, sample_weight=step.number)
+        if not self._has_compiled_metrics:
+            if self.objective.has_likelihood or step.negative_log_likelihood is not None:
+                self.perplexity.update_state(
+                    step.negative_log_likelihood, sample_weight=step.sample_weight
                 )
-            logs = self.compute_metrics(x, y, probabilities, sample_weight)
-        if training:
-            logs = self.name_training_logs(logs)
-        # Keras averages over them, which needs a first dimension
-        if has_several_workers(self.distribute_strategy):
-            logs = {name: ops.reshape(value, (1,)) for name, value in logs.items()}
-        return logs
+            return self.get_metrics_result()
+        y, probabilities, weight = (
+            step.targets,
+            ops.softmax(step.scores.logits()),
+            step.sample_weight,
+        )
+        if are_segments(data[0]):  # without the places that have no target
+            is_target = ops.not_equal(y, PAD_ID)
+            y, probabilities, weight = (
+                tf.boolean_mask(rows, is_target) for rows in (y, probabilities, weight)
+            )
+        return self.compute_metrics(data[0], y, probabilities, weight)
 
     def name_training_logs(self, logs: dict) -> dict:
         """Return logs of training in which the loss has the name that the objective gives it.
 
         They have no perplexity if the objective has no likelihood.
         """
-        if not self._trains_on_scores():
-            return logs
         named = dict(logs)
         if not self.objective.has_likelihood:
-            named.pop("perplexity", None)
-        if "loss" in named:
-            named = {self.objective.loss_name: named.pop("loss"), **named}
-        return named
+            del named["perplexity"]
+        return {self.objective.loss_name: named.pop("loss"), **named}
+
+    def _share_logs(self, logs: dict) -> dict:
+        """Return logs that Keras averages over several workers, which needs a first dimension."""
+        if has_several_workers(self.distribute_strategy):
+            return {name: ops.reshape(value, (1,)) for name, value in logs.items()}
+        return logs
 
     def get_compile_config(self) -> dict:
         config = super().get_compile_config()
         if config:
-            config["metrics"] = config["metrics"][:-1] or None  # `compile` adds the perplexity
+            # `compile` adds the perplexity
+            config["weighted_metrics"] = config["weighted_metrics"][:-1] or None
         if config and self.optimizer.weight_decay:
             # the configuration of an optimiser does not say which weights have no decay
             config["without_decay"] = [
@@ -323,48 +317,3 @@ def _check_range(argument: str, ids: Tensor, size: int, fix: str) -> Tensor:
     # eagerly there is no operation to wait for
     with tf.control_dependencies([] if assertion is None else [assertion]):
         return tf.identity(ids)
-
-
-def _is_one_per_output(y: Tensor, outputs: Tensor) -> bool:
-    """Return whether targets are one-hot or a distribution, [B, outputs], and no ids."""
-    shape = tf.TensorShape(y.shape)
-    return shape.rank == 2 and shape[1] != 1 and shape[1] == outputs.shape[-1]
-
-
-def _check_likelihood(objective: Objective, negative_log_likelihood: Tensor | None) -> None:
-    """Refuse losses without the likelihood that an objective promises: the logs show it."""
-    if objective.has_likelihood and negative_log_likelihood is None:
-        raise InputError(
-            "`has_likelihood` must be False in an objective whose losses have no -ln P. "
-            f"Received: True in {type(objective).__name__}. "
-            "Fix: define `has_likelihood = False` in its class."
-        )
-
-
-def _check_segment_weights(sample_weight: Tensor, y: Tensor) -> None:
-    """Refuse one weight for a whole segment: Keras computes such weights from `class_weight`."""
-    shape = tf.TensorShape(sample_weight.shape)
-    if not shape.is_compatible_with(y.shape) and y.shape[-1] != 1:
-        raise InputError(
-            "`sample_weight` must be [S, T], a weight for each target of a segment. "
-            f"Received: {shape.as_list()}. "
-            "Fix: give such weights instead of `class_weight`, or give contexts [B, n-1]."
-        )
-
-
-def _drop_places(
-    y: Tensor, probabilities: Tensor, sample_weight: Tensor | None, jit_compile: bool
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return the targets of segments with their rows: a place without a target is `<pad>`."""
-    y = ops.reshape(y, (-1,))
-    is_target = ops.not_equal(y, PAD_ID)
-    if sample_weight is not None:
-        sample_weight = ops.reshape(sample_weight, (-1,))
-    if jit_compile:  # XLA knows no rows whose number depends on data
-        given = 1 if sample_weight is None else sample_weight
-        return y, probabilities, ops.multiply(ops.cast(is_target, "float32"), given)
-    probabilities = ops.reshape(probabilities, (-1, probabilities.shape[-1]))
-    if sample_weight is not None:
-        sample_weight = tf.boolean_mask(sample_weight, is_target)
-    kept = [tf.boolean_mask(rows, is_target) for rows in (y, probabilities)]
-    return kept[0], kept[1], sample_weight

@@ -13,10 +13,6 @@ def test_rare_words_have_fewer_features():
     assert [tuple(P.shape) for P in head.projections] == [(20, 5), (20, 4)]
 
 
-def test_default_cutoffs_are_a_ninth_and_two_fifths():
-    assert AdaptiveHead(900).cutoffs == (100, 360)
-
-
 def test_a_cluster_without_mass_starts_uniform():
     head = AdaptiveHead(V, cutoffs=(8, 16))
     head.build((None, 20))

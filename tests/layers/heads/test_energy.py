@@ -24,9 +24,7 @@ def test_dropout_leaves_out_the_same_units_for_all_words():
     assert 0.4 < is_kept.mean() < 0.6
     doubled = np.broadcast_to(2 * head.v.numpy(), v.shape)
     np.testing.assert_allclose(v[is_kept], doubled[is_kept], rtol=1e-5)
-    words = np.array([4, 9], np.int32)
-    chosen = scores.logits_of(words).numpy()
-    np.testing.assert_allclose(scores.logit(np.full(9, 9, np.int32)), chosen[:, 1], atol=1e-4)
-    taken = scores.take(np.array([3, 5], np.int32))
-    np.testing.assert_allclose(taken.logits_of(words), chosen[[3, 5]], atol=1e-4)
-    np.testing.assert_array_equal(head.scores(FEATURES).v, head.v.numpy())  # not outside training
+    # of all words, as a few contexts have it
+    few = scores.take(np.array([3, 5], np.int32))
+    np.testing.assert_allclose(few.logits(), scores.logits().numpy()[[3, 5]], atol=1e-4)
+    assert (head.scores(FEATURES).v == head.v.numpy()).numpy().all()  # not outside training

@@ -1,10 +1,9 @@
-"""The unigram start: rare words, words that are never predicted, short-lists."""
+"""The unigram start: rare words, and words that are never predicted."""
 
 import numpy as np
 import pytest
 
-from keras_nplm import Likelihood
-from keras_nplm.layers.objectives.base import append_held_out, smooth_unigram
+from keras_nplm.layers.objectives.base import smooth_unigram
 
 COUNTS = np.array([0, 5, 0, 0, 3, 2, 0, 0, 0, 0, 0])
 
@@ -39,23 +38,3 @@ def test_words_begin_with_their_frequency_or_as_seen_once(change, word, share):
     p, _ = smooth_unigram(counts, 11)
     assert p[word] == pytest.approx(share)
     assert p[0] == 0
-
-
-def test_a_short_list_has_the_frequencies_of_its_words():
-    p, q = smooth_unigram(COUNTS, 6, held_out_mass=0.1)
-    assert p.shape == q.shape == (6,)
-    np.testing.assert_allclose(p.sum(), 1)
-
-
-def test_new_words_have_the_greatest_share_of_the_held_out_words():
-    grown = append_held_out(np.array([0.5, 0.2, 0.3]), 2)
-    np.testing.assert_allclose(grown, np.array([0.5, 0.2, 0.3, 0.5, 0.5]) / 2)
-
-
-def test_label_smoothing_is_uniform_until_the_held_out_words_are_known():
-    objective = Likelihood(held_out_mass=0.2)
-    objective.build((None, 7))
-    np.testing.assert_allclose(objective.q.numpy(), 1 / 7, rtol=1e-6)
-    q = np.random.default_rng(0).dirichlet(np.ones(7))
-    objective.set_unigram(np.ones(7) / 7, q)
-    np.testing.assert_allclose(objective.q.numpy(), q, rtol=1e-6)

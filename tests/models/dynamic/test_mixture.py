@@ -5,16 +5,13 @@ import pytest
 
 from keras_nplm import (
     NPLM,
-    LinearHead,
     Mixture,
-    Shortlist,
     Uniform,
     evaluate,
     kneser_ney,
     ngram_dataset,
 )
-from keras_nplm.models.base import find_networks
-from keras_nplm.models.dynamic import DynamicSettings, make_dynamic, tune_dynamic
+from keras_nplm.models.dynamic import make_dynamic, tune_dynamic
 from keras_nplm.models.dynamic.mixture import DynamicMixture
 from tests.networks import compose
 
@@ -69,23 +66,6 @@ def test_weights_follow_the_text(cuts):
     assert np.allclose(dynamic.weights.sum(axis=1), 1)
     dynamic.reset()
     assert np.array_equal(dynamic.weights, start)
-
-
-@pytest.mark.long
-def test_networks_learn_within_mixtures_and_short_lists():
-    network = compose(V)
-    listed = compose(V, head=LinearHead(V, num_outputs=6, name="prob"))
-    shortlist = Shortlist(listed, kneser_ney(TEXT, V, 2))
-    mixture = Mixture([network, shortlist, Uniform(V)], [0.4, 0.4, 0.2])
-    assert find_networks(mixture) == [network, listed]
-    settings = DynamicSettings(chunk=5, rate=0.5)
-    arguments = NGRAMS[:, :-1], NGRAMS[:, -1]
-    dynamic = make_dynamic(mixture, settings).log_prob(*arguments)
-    alone = [make_dynamic(part, settings).log_prob(*arguments) for part in (network, shortlist)]
-    of_uniform = np.full(len(NGRAMS), mixture.models[2].log_prob([[4]], [4])[0])
-    expected = np.log(np.exp(np.stack([*alone, of_uniform], axis=1)) @ mixture.weights[0])
-    assert np.allclose(dynamic, expected, atol=1e-6)
-    assert np.abs(dynamic - mixture.log_prob(*arguments)).max() > 0.01
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,12 @@ from keras_nplm.models.dynamic import DynamicSettings
 from keras_nplm.models.dynamic.network import (
     DynamicNPLM,
     copy_network,
-    group_weights,
     measure_mean_squares,
 )
 from tests.every_network import build_network, make_contexts, make_targets
 
 CHUNK = 4
-FACTORS = {"embedding": 0.5, "hidden": 2.0, "output": 0.25, "biases": 4.0}
+BIASES = 4.0  # the factor of their rate
 CONTEXTS = make_contexts(61)
 # with targets beyond a short-list
 TRAINING = np.column_stack([CONTEXTS, make_targets(build_network("paper"), CONTEXTS)])[:42]
@@ -47,9 +46,14 @@ def _measure_scales(model) -> list[np.ndarray]:
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-7)
     roots = [np.sqrt(square) for square in squares]
     mean = np.mean(np.concatenate([root[root > 0] for root in roots]))
-    least = {group: 0.1 if group == "biases" else 1.0 for group in FACTORS}
-    pairs = zip(roots, group_weights(model), strict=True)
-    return [mean / np.maximum(root, least[group] * mean) for root, group in pairs]
+    least = [0.1 if is_bias else 1.0 for is_bias in _list_biases(model)]
+    return [mean / np.maximum(root, part * mean) for root, part in zip(roots, least, strict=True)]
+
+
+def _list_biases(model) -> list[bool]:
+    """Return which trainable weights are biases of the output."""
+    biases = [weight.path for weight in model.prob.biases]
+    return [weight.path in biases for weight in model.trainable_weights]
 
 
 @pytest.mark.parametrize(
@@ -73,13 +77,13 @@ def test_steps_and_the_static_share_are_those_of_the_formula(name, is_measured):
     for first in range(0, len(ngrams), CHUNK):
         log_prob, gradients = _gradient(copy, ngrams[first : first + CHUNK])
         learned.append(log_prob)
-        steps = zip(copy.trainable_weights, gradients, group_weights(copy), scales, strict=True)
-        for weight, gradient, group, scale in steps:
-            weight.assign_sub(0.05 * FACTORS[group] * scale * gradient)
+        steps = zip(copy.trainable_weights, gradients, _list_biases(copy), scales, strict=True)
+        for weight, gradient, is_bias, scale in steps:
+            weight.assign_sub(0.05 * (BIASES if is_bias else 1) * scale * gradient)
     static = _read(model, ngrams)
     assert np.abs(np.concatenate(learned) - static).max() > 0.05
     expected = np.log(0.7 * np.exp(np.concatenate(learned)) + 0.3 * np.exp(static))
-    settings = DynamicSettings(CHUNK, 0.05, **FACTORS, static_share=0.3)
+    settings = DynamicSettings(CHUNK, 0.05, BIASES, static_share=0.3)
     squares = measure_mean_squares(model, TRAINING, CHUNK) if is_measured else None
     dynamic = DynamicNPLM(model, settings, squares)
     for cuts in ((), (3, 4, 30)):
@@ -87,18 +91,3 @@ def test_steps_and_the_static_share_are_those_of_the_formula(name, is_measured):
         dynamic.reset()
     for weight, value in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(weight, value)
-
-
-@pytest.mark.long
-def test_a_pointer_of_half_precision_learns_after_it_predicts():
-    model = build_network("pointer, direct", "mixed_bfloat16")
-    ngrams = np.column_stack([CONTEXTS, make_targets(model, CONTEXTS)])
-    found = _read(DynamicNPLM(model, DynamicSettings(chunk=5, rate=0.2)), ngrams)
-    static = _read(model, ngrams)
-    assert np.allclose(found[:5], static[:5], atol=1e-3)
-    assert np.abs(found - static).max() > 1e-2
-
-
-def test_groups_of_weights():
-    groups = group_weights(build_network("tied / likelihood"))  # C is of the embedding
-    assert sorted(groups) == ["biases", "embedding", "hidden", "hidden", "output"]

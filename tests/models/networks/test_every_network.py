@@ -91,7 +91,6 @@ def test_probabilities_are_those_of_the_formula(name):
     inputs = make_inputs(network)
     probabilities = network(inputs).numpy()
     assert probabilities.shape == (B, network.prob.num_outputs)
-    assert probabilities.shape == network.compute_output_shape({"contexts": (B, N - 1)})
     expected = log_softmax(Formulas(network).logits(inputs))
     np.testing.assert_allclose(probabilities, np.exp(expected), rtol=2e-4, atol=1e-7)
     targets = make_targets(network, inputs["contexts"])
@@ -99,27 +98,6 @@ def test_probabilities_are_those_of_the_formula(name):
     for places in (ROWS, ROWS[::-1].copy()):
         found = compute_log_prob(scores, targets, places)
         np.testing.assert_allclose(found, expected[places, targets], atol=2e-4)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "pointer short-list",
-        pytest.param("paper", marks=pytest.mark.long),
-        pytest.param("adaptive / likelihood", marks=pytest.mark.long),
-    ],
-)
-def test_arrays_go_through_compiled_graphs(name):
-    network = build(name)
-    contexts = make_contexts()
-    targets = make_targets(network, contexts)
-    outputs = network.prob.num_outputs
-    expected = log_softmax(Formulas(network).logits({"contexts": contexts}))
-    found = network.next_log_probs(contexts)
-    np.testing.assert_allclose(found[:, :outputs], expected, atol=2e-4)
-    assert np.isneginf(found[:, outputs:]).all()
-    found = network.log_prob(contexts, targets)
-    np.testing.assert_allclose(found, expected[ROWS, targets], atol=2e-4)
 
 
 # Precision
@@ -251,11 +229,8 @@ def test_a_step_has_loss_and_gradient_of_the_formula(name):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7, err_msg=path)
 
 
-@pytest.mark.parametrize(
-    "name", ["paper", "adaptive / likelihood", "energy / nce", "pointer linear"]
-)
-def test_ids_out_of_range_are_refused(name):
-    network = build_network(name)
+def test_ids_out_of_range_are_refused():
+    network = build_network("pointer linear")
     contexts = make_contexts()
     targets = make_targets(network, contexts)
     network.compile(keras.optimizers.SGD(0.1), run_eagerly=True)

@@ -3,12 +3,9 @@
 Every layer comes back by test_every_network.py.
 """
 
-import unittest.mock
-
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_nplm import (
     AveragedContext,
@@ -74,17 +71,6 @@ def test_a_network_of_parts_of_the_user_comes_back(tmp_path):
         assert type(one) is type(other)
     contexts, _ = make_batch()
     np.testing.assert_array_equal(restored(contexts), model(contexts))
-
-
-@pytest.mark.parametrize("name", ["pointer linear", "hybrid"])
-def test_no_graph_is_compiled_to_save_or_to_load(name, monkeypatch, tmp_path):
-    """Keras reads all attributes of a network, and a graph takes a second."""
-    model = build_network(name)
-    function = unittest.mock.Mock(wraps=tf.function)
-    monkeypatch.setattr(tf, "function", function)
-    model.save(tmp_path / "model.keras")
-    load_network(tmp_path / "model.keras")
-    function.assert_not_called()
 
 
 def build_random():

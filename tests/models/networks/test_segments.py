@@ -9,28 +9,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, ngram_dataset
+from keras_nplm import InputError
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models.dynamic import DynamicSettings
 from keras_nplm.models.dynamic.network import DynamicNPLM
 from keras_nplm.models.networks import probabilities
 from tests.every_network import N, V, build_network, make_segments
-
-
-def test_a_weight_for_a_segment_of_many_targets_is_refused():
-    network = build_network("pointer linear")
-    network.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
-    segments, targets, _ = make_segments("stream", 4)
-    message = r"`sample_weight` must be \[S, T\].* Received: \[3\]. Fix: .*`class_weight`"
-    with pytest.raises(InputError, match=message):
-        network.train_on_batch({"segments": segments}, targets, sample_weight=np.ones(3))
-    first = ({"segments": segments[:1]}, targets[:1])
-    with pytest.raises(InputError, match=r"`sample_weight` must be .* Received: \[1\]"):
-        network.train_on_batch(*first, class_weight=dict.fromkeys(range(V), 100.0))
-    segments, targets, _ = make_segments("stream", 1)
-    weights = np.array([0.0, 2.0, 5.0])
-    of_one_target = functools.partial(network.test_on_batch, {"segments": segments}, targets)
-    assert of_one_target(weights) == of_one_target(weights[:, None])
 
 
 @pytest.mark.parametrize("is_weighted", [False, pytest.param(True, marks=pytest.mark.long)])
@@ -77,25 +61,6 @@ def make_text(boundary):
     return text
 
 
-@pytest.mark.long
-def test_datasets_of_segments_of_any_length_fit_the_network():
-    text = make_text("sentence")
-    network = build_network("embed averaged", "float64", "sentence")
-    network.compile(keras.optimizers.SGD(0.01))
-    training = ngram_dataset(text, N, 16, segment=4, drop_remainder=True)
-    network.fit(training, verbose=0, shuffle=False)
-    eight, four, ngrams = (
-        ngram_dataset(text, N, 32, segment=segment, shuffle=False) for segment in (8, 4, 1)
-    )
-    expected = network.evaluate(eight, verbose=0)
-    # a compiled function knows one length of segments
-    with pytest.raises(InputError, match="call `compile` before segments of another length"):
-        network.evaluate(four, verbose=0)
-    network.compile(run_eagerly=True)
-    for data in (four, ngrams):
-        np.testing.assert_allclose(network.evaluate(data, verbose=0), expected, rtol=1e-6)
-
-
 # Texts are read as segments where this changes nothing
 
 
@@ -132,8 +97,6 @@ def test_a_probability_does_not_depend_on_neighbours(name, boundary, monkeypatch
         together = network.log_prob(ngrams[:, :-1], ngrams[:, -1])
         alone = [network.log_prob(ngram[None, :-1], ngram[-1:]) for ngram in ngrams]
         np.testing.assert_allclose(together, np.concatenate(alone), rtol=1e-10)
-        # the compiled function of segments was made
-        assert "_graph_segment_log_prob" in vars(network)
 
 
 @pytest.mark.long

@@ -152,12 +152,7 @@ def the_shift_is_not_added_to_log_z(original, *arguments):
     return within(original, tf=Altered(tf, cond=choose))(*arguments)
 
 
-@changes("layers.energy_ops:energy_log_normaliser", "layers/test_energy_ops.py")
-def exponentials_of_large_contexts_overflow(original, *arguments):
-    return within(original, _MODERATE=1e30)(*arguments)
-
-
-@changes("layers.lookup:zero_masked_rows", "layers/test_context.py")
+@changes("layers.lookup:zero_masked_rows", OF_NETWORKS)
 def padding_has_a_gradient_in_training(original, vectors, mask):
     return vectors + tf.stop_gradient(original(vectors, mask) - vectors)
 
@@ -260,12 +255,12 @@ def an_output_computes_copies_in_16_bits(original, self, *arguments, **options):
 # Pointer
 
 
-@changes("layers.pointer:Copies.add_to_logits", OF_NETWORKS, OF_POINTER)
-def the_copies_of_a_repeated_word_count_once_for_each(original, self, y):
+@changes("layers.pointer:CopyScores.logits", OF_NETWORKS, OF_POINTER)
+def the_copies_of_a_repeated_word_count_once_for_each(original, self):
     def find_none(values, axis):
         return ops.zeros_like(ops.any(values, axis=axis))
 
-    return within(original, ops=Altered(ops, any=find_none))(self, y)
+    return within(original, ops=Altered(ops, any=find_none))(self)
 
 
 @changes("layers.pointer:_is_copied", OF_NETWORKS)
@@ -294,7 +289,7 @@ def a_match_of_two_words_does_not_need_the_first(original, *arguments):
     return within(original, itertools=each)(*arguments)
 
 
-@changes("layers.pointer:Copies.add_to_logits_of", OF_POINTER)
+@changes("layers.pointer:CopyScores.logits_of", OF_POINTER)
 def samples_that_are_drawn_several_times_get_no_copies(original, *arguments):
     def rank(outputs, ids, side):
         return ops.argsort(ops.argsort(ids))
@@ -308,10 +303,10 @@ def the_copies_are_left_out_of_z(original, self):
     return self.scores.log_z()
 
 
-@changes("layers.pointer:Pointer.find_copies", OF_NETWORKS)
-def words_outside_a_shortlist_are_copied(original, self, features, context, head):
+@changes("layers.pointer:Pointer.add_copies", OF_NETWORKS)
+def words_outside_a_shortlist_are_copied(original, self, scores, features, context, head):
     whole = Altered(head, vocabulary_size=head.num_outputs)
-    return original(self, features, context, whole)
+    return original(self, scores, features, context, whole)
 
 
 @changes("layers.arrays:CopyArrays.__call__", OF_SELF_NORMALISED)
@@ -322,9 +317,11 @@ def self_normalised_scores_have_a_pointer_without_the_previous_words(original, s
 # Networks
 
 
-@changes("models.networks.pointer_network:PointerNetwork.list_layers", OF_NETWORKS)
+@changes("models.networks.pointer_network:PointerNetwork.list_parts", OF_NETWORKS)
 def a_network_with_new_words_forgets_its_pointer(original, self):
-    return original(self)[:-1]
+    parts = original(self)
+    del parts["pointer"]
+    return parts
 
 
 @changes("models.networks.hybrid_network:HybridNetwork.scores", OF_NETWORKS)

@@ -80,7 +80,7 @@ def log_probabilities_are_summed_in_float32(original, self, *arguments):
     self._total = float(np.float32(self._total))
 
 
-@changes("models.shortlist:Shortlist.outside_mass", OF_SHORTLISTS)
+@changes("models.shortlist:Shortlist._log_prob", OF_SHORTLISTS)
 def a_mass_above_1_outside_the_list_gives_nan(original, *arguments):
     return within(original, np=Altered(np, minimum=first))(*arguments)
 
@@ -121,11 +121,8 @@ def log_probabilities_with_new_words_overflow(original, log_prob, log_z, new_log
     "models.networks.self_normalised:SelfNormalised._make_tables",
     OF_SELF_NORMALISED,
 )
-def the_tables_of_averaged_positions_are_not_scaled(original, self, *arguments):
-    scale = self.scale
-    self.scale = np.ones_like(scale)
-    original(self, *arguments)
-    self.scale = scale
+def the_tables_of_averaged_positions_are_not_scaled(original, self, arrays):
+    original(self, dataclasses.replace(arrays, scale=np.ones_like(arrays.scale)))
 
 
 @changes("layers.arrays:DeepArrays.__call__", OF_SELF_NORMALISED)
