@@ -133,12 +133,18 @@ class DirectConnection(ConfiguredLayer):
 
         y = b + U a + W x
 
-    The layer owns W. A network adds W x to the scores of a `LinearHead`, so that one matrix product
-    gives U a + W x, and a few words cost a few rows of W.
+    The layer owns W. Calling it gives W x. A network joins W to the scores of a `LinearHead`, so
+    that one matrix product gives U a + W x, and a few words cost a few rows of W.
 
     Args:
         units: int, |V|, the rows of W.
         weight_decay: float, the paper's weight decay on W.
+
+    Call arguments:
+        x: float [B, w].
+
+    Returns:
+        W x, float [B, |V|].
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
     """
@@ -160,6 +166,13 @@ class DirectConnection(ConfiguredLayer):
             dtype=self.accumulator_dtype,
             autocast=False,
         )
+
+    def call(self, x: Tensor) -> Tensor:
+        x = ops.cast(x, self.accumulator_dtype)
+        return ops.matmul(x, ops.transpose(self.W))
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return (*input_shape[:-1], self.units)
 
     def list_arrays(self) -> dict[str, Any] | None:
         return {"W": convert_to_float32(self.W)}

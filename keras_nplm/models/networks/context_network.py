@@ -2,10 +2,12 @@
 what it minimises.
 """
 
-from typing import Any, cast
+import os
+from typing import Any, NoReturn, cast
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_nplm.data.boundary import BOUNDARIES
@@ -130,8 +132,15 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
             )
         if self.direct is not None:
             self.prob.check_word_rows("with direct connections")
-        for layer in self.list_layers():
+        for layer in (self, *self.list_layers()):
             check_precision(layer)
+            # Keras adds its penalty in a call: of the network's layers to the hidden one alone
+            if layer is not self.hidden and layer.activity_regularizer is not None:
+                raise InputError(
+                    f"`activity_regularizer` must be None in `{layer.name}`. "
+                    f"Received: {type(layer.activity_regularizer).__name__}. "
+                    "Fix: give it to the hidden layer."
+                )
         self.objective.check_head(self.prob)
 
     def build(self, input_shape: tuple) -> None:
@@ -262,7 +271,38 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         """
         return max(2, self.embed.num_single_words(self.order - 1) + 1)
 
-    # Saving: the configuration, and the states of random number generators
+    # Saving: SavedModel, the configuration, and the states of random number generators
+
+    def export(
+        self, filepath: str | os.PathLike, *args: Any, input_signature: Any = None, **kwargs: Any
+    ) -> None:
+        """Export as `keras.Model.export` does; the input is `context_ids`, int32 [B, n-1]."""
+        symbols = self.describe_inputs()
+        self(keras.tree.map_structure(lambda symbol: np.zeros((1, *symbol.shape[1:])), symbols))
+        signature = input_signature or [keras.tree.map_structure(_make_spec, symbols)]
+        super().export(filepath, *args, input_signature=signature, **kwargs)
+
+    def quantize(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse: Keras would quantise `Dense` layers alone, and leave C and U as they are."""
+        raise InputError(
+            "A network must be quantised as a file: its layers have no 8-bit form in Keras. "
+            f"Received: {self.name}. Fix: save it as a LanguageModel and call "
+            "`keras-nplm export DIR model.tflite --quantise`, or "
+            "`export_litert(language_model, path, quantise=True)`; `export_onnx` has it, too."
+        )
+
+    @property
+    def _default_save_signature(self) -> Any:
+        """The function that `tf.saved_model.save` and `export` serve: of ids, where Keras would
+        take floats.
+        """
+        spec = keras.tree.map_structure(_make_tensor_spec, self.describe_inputs())
+
+        @tf.function(input_signature=[spec], autograph=False)
+        def serving_default(inputs: Any) -> Tensor:
+            return self(inputs)
+
+        return serving_default
 
     def random_states(self) -> list[keras.Variable]:
         """Return the states of the random number generators of dropout and of negative samples."""
@@ -316,3 +356,11 @@ def _serialise(layer: keras.layers.Layer) -> dict:
     described = keras.saving.serialize_keras_object(layer)
     described.pop("build_config", None)
     return described
+
+
+def _make_tensor_spec(symbol: keras.KerasTensor) -> tf.TensorSpec:
+    return tf.TensorSpec(symbol.shape, symbol.dtype, name=symbol.name)
+
+
+def _make_spec(symbol: keras.KerasTensor) -> keras.InputSpec:
+    return keras.InputSpec(shape=symbol.shape, dtype=symbol.dtype, name=symbol.name)

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.scores import StoredScores
 from keras_nplm.models.networks.context_network import ContextNetwork
@@ -65,6 +66,12 @@ class HybridNetwork(ContextNetwork):
     def scores(
         self, inputs: Any, training: bool = False, sum_gradient: bool = True
     ) -> StoredScores:
+        if not isinstance(inputs, dict) or "log_q" not in inputs:
+            raise InputError(
+                '`inputs` must be {"contexts": …, "log_q": …} with an n-gram model inside. '
+                "Received: contexts alone. "
+                "Fix: use `hybrid_dataset`, or ask a `Hybrid` of this network."
+            )
         context = self.read(inputs, training, sum_gradient)
         features = self.features(context, training)
         y = self.score(context, features, training).logits()
