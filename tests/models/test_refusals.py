@@ -73,8 +73,10 @@ NETWORKS = {
     "averages beyond": lambda: build_network(
         order=5, embed=AveragedContext(V, 2, averages_after=(4,))
     ),
-    "regularised head": lambda: build_network(head=LinearHead(V, activity_regularizer="l2")),
-    "regularised network": lambda: build_network(activity_regularizer="l2"),
+    "regularised head": lambda: build_network(
+        head=LinearHead(V, activity_regularizer="l2", name="prob")
+    ),
+    "regularised network": lambda: build_network(activity_regularizer="l2", name="network"),
     "a hybrid without ln Q": lambda: build_network(kind=HybridNetwork).log_prob([[4, 5]], [4]),
     "quantised": lambda: build_network(name="network").quantize("int8"),
     "counts of another vocabulary": lambda: build_network().set_unigram(np.ones(8)),
