@@ -53,8 +53,8 @@ class SpellingModel:
 
     >>> from keras_nplm import LanguageModel, Uniform, Vocabulary
     >>> vocabulary = Vocabulary(["the", "value", "of"])
-    >>> language_model = LanguageModel(Uniform(7), vocabulary, "words")
-    >>> language_model.spelling = SpellingModel.from_vocabulary(vocabulary)
+    >>> spelling = SpellingModel.from_vocabulary(vocabulary)
+    >>> language_model = LanguageModel(Uniform(7), vocabulary, "words", spelling=spelling)
     >>> language_model.spelling.log_prob(["vale", "zxq"]).round(1).tolist()
     [-45.9, -46.8]
 
