@@ -49,8 +49,9 @@ def _print_evaluation(result: dict) -> None:
         titles[2:3] = ["per word", "perplexity", "without <unk>"]
     print_table(rows, titles)
     for model, figures in models.items():
+        steps = {"normalised": ", ".join(figures["normalised"])} if "normalised" in figures else {}
         print_lines(
-            {"model": model, **figures},
+            {"model": model, **figures, **steps},
             "bits per character of {model}: none. {bits_per_character_missing}",
             "bits per character of {model}: they are of the normalised text ({normalised})",
         )

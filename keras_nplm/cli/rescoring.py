@@ -41,7 +41,7 @@ _STANDARD_OUTPUT = "standard output; with --json no file"
 def _print_rescored(result: dict) -> None:
     # standard output has the lists themselves
     with contextlib.redirect_stdout(sys.stdout if result["output"] else sys.stderr):
-        print_lines(result, "{hypotheses:,} hypotheses in {lists:,} lists")
+        print_lines(result, "lists: {lists:,}, hypotheses: {hypotheses:,}")
         if result["weights"]:
             weights = [f"{name}={weight:.6g}" for name, weight in result["weights"].items()]
             print("--weights", *weights)
@@ -57,7 +57,7 @@ def _print_rescored(result: dict) -> None:
                 f"references without a list, which are not in the rates: {number:,} of "
                 f"{number + result['lists']:,}, with {result['words_without_list']:,} words"
             )
-        print_lines(result, "the first hypothesis changed in {changed:,} lists")
+        print_lines(result, "lists whose first hypothesis changed: {changed:,}")
 
 
 Values = Annotated[tuple[str, ...], SEVERAL]

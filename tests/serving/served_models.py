@@ -9,7 +9,7 @@ from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import deleted_interpolation, kneser_ney
 from tests import every_network
 from tests.language_models import BUILDERS, V, build, make_text
-from tests.networks import compose
+from tests.networks import compose, randomise
 
 # each layer once: graphs do not read the objective
 NETWORKS = [
@@ -52,7 +52,7 @@ def build_model(name: str, boundary: str = "sentence") -> NextWordModel:
             return Hybrid(network, kneser_ney(ids, every_network.V, 4, boundary))
         case "short-list of all words":
             head = LinearHead(V, num_outputs=V - 1, name="prob")
-            network = compose(V, 5, 6, head=head, boundary=boundary)
+            network = randomise(compose(V, 5, 6, head=head, boundary=boundary))
             return Shortlist(network, build("interpolation", boundary))
         case "embed averaged in bfloat16":
             return every_network.build_network("embed averaged", "mixed_bfloat16", boundary)
