@@ -62,6 +62,7 @@ SHORTER = {
     },
     "05": {
         "width: int = 32": "width: int = 8",  # of the search
+        "min_count=5": "min_count=1",  # of a new word
         "in enumerate(sentences)}": "in enumerate(sentences[:9])}",
         "sentences[:300]": "sentences[:60]",
         "sentences[300:]": "sentences[60:]",
