@@ -269,11 +269,11 @@ def _mark_words(app: App, words: Sequence[str]) -> list[str]:
         name, equals, value = word.partition("=")
         option = name.lstrip("-").removeprefix("no-").replace("-", "_")
         if not word.startswith("-") or not option[:1].isalpha() or len(name.split()) > 1:
-            marked.append(_make_flag(word, advanced) if is_set else _Text(word))
+            marked.append(_make_flag(word, advanced, flags) if is_set else _Text(word))
             continue
         is_set = name == "--set"
         if is_set and equals:
-            marked.append(_make_flag(value, advanced))
+            marked.append(_make_flag(value, advanced, flags))
         elif option in advanced:
             raise InputError(
                 f"Unknown option {name}. Fix: write --set {option}={value or 'VALUE'}."
@@ -288,12 +288,17 @@ def _mark_words(app: App, words: Sequence[str]) -> list[str]:
     return [*marked, *words[end:]]
 
 
-def _make_flag(word: str, known: Collection[str]) -> str:
+def _make_flag(word: str, known: Collection[str], flags: Collection[str]) -> str:
     name, equals, value = word.partition("=")
     name = name.replace("-", "_")
+    flag = f"--{name.replace('_', '-')}"
     if not equals or name not in known:
+        close = suggest(name, {other.lstrip("-").replace("-", "_") for other in flags})
+        fix = "see the end of --help-all"
+        if flag in flags:
+            close, fix = "", f"write {flag} {value}"
         raise InputError(
-            f"`--set` must be NAME=VALUE of an option of the command. Received: {word!r}."
-            f"{suggest(name, known)} Fix: see the end of --help-all."
+            f"`--set` must be NAME=VALUE of an option that has no flag. Received: {word!r}.{close} "
+            f"Fix: {fix}."
         )
-    return f"--{name.replace('_', '-')}={value}"
+    return f"{flag}={value}"

@@ -1,7 +1,9 @@
 """`keras-nplm train` and `size`: train a network; count its parameters and operations before."""
 
+import dataclasses
 import os
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -166,7 +168,9 @@ def train(
     )
     chosen = options
     if config is not None:
-        chosen = named.options.replace(**{**opened.fixed_options, **options}).flatten()
+        replaced = named.options.replace(**{**opened.fixed_options, **options})
+        chosen = replaced.flatten()
+        _print_text_options(config, replaced.text, options)
     _check_directories(output, background, options)
     from keras_nplm.training.train import train
 
@@ -183,6 +187,18 @@ def train(
     )
     result["directory"] = output
     return result
+
+
+def _print_text_options(config: str, chosen: TextOptions, given: Mapping[str, Any]) -> None:
+    """Name the options by which a named configuration reads text otherwise than all else does."""
+    usual = dataclasses.asdict(TextOptions())
+    own = [
+        f"{name}={value}"
+        for name, value in dataclasses.asdict(chosen).items()
+        if value != usual[name] and name not in given
+    ]
+    if own:
+        print(f"{config} reads text by {', '.join(own)}: flags override it.", file=sys.stderr)
 
 
 def _drop_minutes(words: Sequence[str]) -> list[str]:

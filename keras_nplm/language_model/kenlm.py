@@ -70,6 +70,7 @@ class KenlmModel:
     Example:
 
     >>> from keras_nplm.language_model.presets import find_preset
+    >>> from keras_nplm.language_model.kenlm import State
     >>> model, state, after = KenlmModel(find_preset("starter")), State(), State()
     >>> model.BeginSentenceWrite(state)
     >>> total = model.BaseScore(state, "The", after) + model.BaseScore(after, "value", State())
