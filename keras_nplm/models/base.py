@@ -1,7 +1,6 @@
 """The base class of language models over ids: P(w | context)."""
 
 import dataclasses
-import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -225,7 +224,7 @@ class NextWordModel:
 
 
 Saved = TypeVar("Saved", bound=type[NextWordModel])
-SAVED_CLASSES: dict[str, type[NextWordModel]] = {}
+READERS: dict[str, Callable[["ModelFolder"], NextWordModel]] = {}  # of saved models, by kind
 
 
 def saved_as(kind: str) -> Callable[[Saved], Saved]:
@@ -236,40 +235,25 @@ def saved_as(kind: str) -> Callable[[Saved], Saved]:
 
     def register(cls: Saved) -> Saved:
         cls.kind = kind
-        SAVED_CLASSES[kind] = cls
+        READERS[kind] = cls.read_files
         return cls
 
     return register
 
 
-@saved_as("nplm")
 class Network(NextWordModel):
     """Base class of neural networks: a class to ask for that imports no Keras."""
 
+    kind = "nplm"  # `model_files` reads it
     boundary: str
     trainable_weights: list[Any]
     compute_dtype: str
     reads_log_q: bool
+    hidden: Any
     save: Callable[[Path], None]
     compute_features: Callable[[np.ndarray], np.ndarray]
 
     description = "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)"
-
-    def list_files(self) -> Mapping[str, Callable[[Path], object]]:
-        # imported by name, as its module imports this one
-        conversion = importlib.import_module("keras_nplm.models.networks.conversion")
-        arrays = conversion.find_saved_arrays(self)
-        return {NETWORK_FILE: self.save} | ({SCORER_FILE: arrays.write} if arrays else {})
-
-    @classmethod
-    def read_files(cls, folder: "ModelFolder") -> NextWordModel:
-        scorer = folder.path / SCORER_FILE
-        if folder.as_arrays and scorer.exists():
-            module = importlib.import_module("keras_nplm.models.networks.self_normalised")
-            return module.ArrayNetwork.load(scorer)
-        # the module that imports Keras
-        module = importlib.import_module("keras_nplm.models.networks.network_file")
-        return module.load_network(folder.path / NETWORK_FILE)
 
     def list_changing_arrays(self) -> Iterator[np.ndarray]:
         for weight in self.trainable_weights:

@@ -16,11 +16,15 @@ import keras_nplm.models.shortlist  # noqa: F401
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, replace_file, write_json
 from keras_nplm.models.base import (
-    SAVED_CLASSES,
+    NETWORK_FILE,
+    READERS,
+    SCORER_FILE,
     ModelFolder,
+    Network,
     NextWordModel,
     check_vocabulary_size,
 )
+from keras_nplm.models.networks.self_normalised import ArrayNetwork
 
 
 def get_kind(model: NextWordModel) -> str:
@@ -80,21 +84,32 @@ def load_model(
     Only networks import Keras and TensorFlow, and with `as_arrays` only those that NumPy cannot
     compute. Such a model gives probabilities, and does not learn.
     """
-    if kind not in SAVED_CLASSES:
+    if kind not in READERS:
         path = directory / "config.json"
         fix = "train the model with this version, or import the module of its class first."
         raise InputError(
-            f"`kind` in {path} must be one of {', '.join(SAVED_CLASSES)}. "
-            f"Received: {kind!r}. Fix: {fix}"
+            f"`kind` in {path} must be one of {', '.join(READERS)}. Received: {kind!r}. Fix: {fix}"
         )
 
     def load_part(number: int, as_arrays: bool = False) -> NextWordModel:
         return load_component(directory, number, boundary, vocabulary_size, as_arrays=as_arrays)
 
     folder = ModelFolder(directory, boundary, vocabulary_size, load_part, as_arrays)
-    model = SAVED_CLASSES[kind].read_files(folder)
+    model = READERS[kind](folder)
     check_vocabulary_size(model, vocabulary_size, f"vocabulary.txt in {directory}")
     return model
+
+
+def _read_network(folder: ModelFolder) -> NextWordModel:
+    scorer = folder.path / SCORER_FILE
+    if folder.as_arrays and scorer.exists():
+        return ArrayNetwork.load(scorer)
+    from keras_nplm.models.networks.network_file import load_network  # it imports Keras
+
+    return load_network(folder.path / NETWORK_FILE)
+
+
+READERS[Network.kind] = _read_network
 
 
 def load_component(

@@ -270,8 +270,8 @@ class Wrapped(NextWordModel):
 
 
 def test_a_class_of_the_user_is_saved_and_learns(tmp_path, monkeypatch):
-    monkeypatch.setattr(base, "SAVED_CLASSES", dict(base.SAVED_CLASSES))
-    monkeypatch.setattr(model_files, "SAVED_CLASSES", base.SAVED_CLASSES)
+    monkeypatch.setattr(base, "READERS", dict(base.READERS))
+    monkeypatch.setattr(model_files, "READERS", base.READERS)
     base.saved_as("wrapped")(Wrapped)
     model = Mixture([Wrapped(build("nplm", "stream")), build("uniform", "stream")], [0.9, 0.1])
     language_model = LanguageModel(model, VOCABULARY, "whitespace")

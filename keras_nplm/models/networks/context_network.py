@@ -3,6 +3,8 @@ what it minimises.
 """
 
 import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import keras
@@ -24,7 +26,8 @@ from keras_nplm.layers.ops import (
 )
 from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context, are_segments
-from keras_nplm.models.base import resolve_vocabulary_size
+from keras_nplm.models.base import NETWORK_FILE, SCORER_FILE, resolve_vocabulary_size
+from keras_nplm.models.networks.conversion import find_saved_arrays
 from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
@@ -271,7 +274,11 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         """
         return max(2, self.embed.num_single_words(self.order - 1) + 1)
 
-    # Saving: SavedModel, the configuration, and the states of random number generators
+    # Saving: files, SavedModel, the configuration, and the states of random number generators
+
+    def list_files(self) -> Mapping[str, Callable[[Path], object]]:
+        arrays = find_saved_arrays(self)
+        return {NETWORK_FILE: self.save} | ({SCORER_FILE: arrays.write} if arrays else {})
 
     def export(
         self, filepath: str | os.PathLike, *args: Any, input_signature: Any = None, **kwargs: Any

@@ -7,12 +7,11 @@ import keras
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import ConfiguredLayer
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.base import Network
 from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network
-from keras_nplm.models.networks.context_network import ContextNetwork
 
 
-def find_saved_arrays(model: ContextNetwork) -> NetworkArrays | None:
+def find_saved_arrays(model: Any) -> NetworkArrays | None:
     """Return the arrays that are saved beside a network, whose probabilities are those of Keras.
 
     None: a layer is not of this package or has no form in NumPy, or the network is not of float32.
@@ -25,13 +24,13 @@ def find_saved_arrays(model: ContextNetwork) -> NetworkArrays | None:
     return None
 
 
-def convert_network(model: NextWordModel) -> NetworkArrays:
+def convert_network(model: Any) -> NetworkArrays:
     """Return the present weights of a network in NumPy.
 
     Raises:
         InputError: the head has no logits of all words, or a layer has no form in NumPy.
     """
-    if not isinstance(model, ContextNetwork) or model.reads_log_q:
+    if not isinstance(model, Network) or model.reads_log_q:
         raise refuse_network(type(model).__name__)
     fields: dict[str, Any] = {"boundary": model.boundary}
     for layer in _list_scorers(model):
@@ -42,5 +41,5 @@ def convert_network(model: NextWordModel) -> NetworkArrays:
     return NetworkArrays(**fields, U_sees_x="U" in fields and model.hidden is None)
 
 
-def _list_scorers(model: ContextNetwork) -> list[keras.layers.Layer]:
+def _list_scorers(model: Any) -> list[keras.layers.Layer]:
     return [layer for layer in model.list_layers() if layer is not model.objective]
