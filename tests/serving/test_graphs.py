@@ -19,7 +19,7 @@ from keras_nplm import (
     export_saved_model,
 )
 from keras_nplm.io.files import read_arrays, write_arrays
-from keras_nplm.models.base import SAVED_CLASSES, NextWordModel, saved_as
+from keras_nplm.models.base import READERS, NextWordModel, saved_as
 from keras_nplm.serving import GraphModel, build_graph
 from keras_nplm.serving.graph_model import find_top_k
 from keras_nplm.serving.signatures import PredictNext, Score
@@ -135,8 +135,8 @@ class BigramGraph(GraphModel):
 
 @pytest.mark.long
 def test_a_model_of_ones_own_is_saved_exported_and_served(tmp_path, monkeypatch):
-    monkeypatch.setitem(SAVED_CLASSES, "bigram", None)
-    del SAVED_CLASSES["bigram"]
+    monkeypatch.setitem(READERS, "bigram", None)
+    del READERS["bigram"]
     saved_as("bigram")(Bigram)
     # two of the functions, for speed
     monkeypatch.setattr("keras_nplm.serving.signatures.FUNCTIONS", (PredictNext, Score))
