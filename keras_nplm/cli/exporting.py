@@ -196,11 +196,12 @@ def _choose_format(target: str, wanted: Format | None) -> Format:
     plain = name.removesuffix(".gz")
     ending = os.path.splitext(plain)[1] + name.removeprefix(plain)
     format = wanted or _ENDINGS.get(ending) or ("page" if name == "page" else "saved-model")
-    is_fitting = _ENDINGS.get(ending) == format  # so that no other file is written over
     if format == "saved-model":
         is_fitting = not ending or os.path.isdir(target)
     elif format == "page":
         is_fitting = ending not in _ENDINGS and name == plain
+    else:  # so that no other file is written over
+        is_fitting = _ENDINGS.get(ending) == format
     wanted_path = f"a path with an ending of the format {format}"
     fix = f"choose one of {', '.join(_ENDINGS)} for a file, and none for a directory."
     check_argument("TARGET", is_fitting, wanted_path, repr(target), fix)

@@ -1,6 +1,5 @@
 """`keras-nplm train` and `size`: train a network; count its parameters and operations before."""
 
-import dataclasses
 import os
 import shlex
 import sys
@@ -35,10 +34,12 @@ from keras_nplm.data.tokenizers.base import Unit
 from keras_nplm.io.fields import describe_fields
 from keras_nplm.io.memory import keep_freed_memory
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
+from keras_nplm.training.configurations import SMALL, list_flags
 from keras_nplm.training.network import Network
 from keras_nplm.training.optimisation import Training
 from keras_nplm.training.options import (
     CorpusOptions,
+    Options,
     RunOptions,
     TextOptions,
     TextStatistics,
@@ -49,8 +50,13 @@ _TRAINING = Group.create_ordered("training")
 # what people change first
 _USUAL = (
     "min_count",
-    *("order", "embedding_dim", "hidden_units", "objective", "interpolated"),
-    *("epochs", "seed"),
+    "order",
+    "embedding_dim",
+    "hidden_units",
+    "objective",
+    "interpolated",
+    "epochs",
+    "seed",
 )
 # on the numbers of parameters and operations
 _WITHOUT_EFFECT = (
@@ -170,7 +176,9 @@ def train(
     if config is not None:
         replaced = named.options.replace(**{**opened.fixed_options, **options})
         chosen = replaced.flatten()
-        _print_text_options(config, replaced.text, options)
+        flags = list_flags(Options(text=replaced.text), SMALL, without=options)
+        if flags:
+            print(f"{config} reads text by {' '.join(flags)}: flags override it.", file=sys.stderr)
     _check_directories(output, background, options)
     from keras_nplm.training.train import train
 
@@ -187,18 +195,6 @@ def train(
     )
     result["directory"] = output
     return result
-
-
-def _print_text_options(config: str, chosen: TextOptions, given: Mapping[str, Any]) -> None:
-    """Name the options by which a named configuration reads text otherwise than all else does."""
-    usual = dataclasses.asdict(TextOptions())
-    own = [
-        f"{name}={value}"
-        for name, value in dataclasses.asdict(chosen).items()
-        if value != usual[name] and name not in given
-    ]
-    if own:
-        print(f"{config} reads text by {', '.join(own)}: flags override it.", file=sys.stderr)
 
 
 def _drop_minutes(words: Sequence[str]) -> list[str]:

@@ -133,9 +133,10 @@ class ContextEmbedding(SegmentEmbedding):
         spans = self.position_spans(self.context_size)
         if spans is None:
             return None
+        block, scale = spans
         C = convert_to_float32(self.C)
         C[PAD_ID] = 0
-        return dict(zip(("block", "scale", "C"), (*spans, C), strict=True))
+        return {"block": block, "scale": scale, "C": C}
 
     def join_vectors(self, vectors: Tensor, context_ids: Tensor) -> Context:
         """Return the contexts of given vectors of their words, float [B, n-1, m], for gradients by

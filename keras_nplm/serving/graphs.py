@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_nplm.data.text_ops import store_array
 from keras_nplm.layers.scores import LinearScores, Scores
-from keras_nplm.models.base import cut_contexts, find_networks
+from keras_nplm.models.base import cut_contexts, find_network
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.keras_model import KerasModel
 from keras_nplm.models.mixture import Mixture, Uniform
@@ -40,7 +40,7 @@ class NetworkGraph(GraphModel):
 
     def __init__(self, model: ContextNetwork | Hybrid, for_devices: bool = False):
         super().__init__(model)
-        network = find_networks(model)[0]
+        network = find_network(model)
         if for_devices:
             network = _copy_for_devices(network)
         # as an attribute, `tf.saved_model.save` would store all of its variables

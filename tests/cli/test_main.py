@@ -131,6 +131,13 @@ def test_a_pipe_is_read_where_once_suffices(run):
     assert "pipe: it is a directory, a device or a pipe. Fix: name a regular file" in error
 
 
+def test_a_named_configuration_says_how_it_reads_text(run, text, tmp_path):
+    options = "--config bengio2003 --min-count 1 --background none"  # refused after the text
+    said = run(f"train --train {text} --output {tmp_path / 'model'} {options}", status=2).err
+    flags = "--boundary stream --set vocabulary_scope=corpus"
+    assert said.startswith(f"bengio2003 reads text by {flags}: flags override it.\n")
+
+
 def test_complete_and_generate_use_the_starter_model(run, ask):
     contexts = ["The value of the", "If the object is"]
     assert [*ask("complete", *contexts)] == contexts

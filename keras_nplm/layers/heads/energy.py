@@ -147,5 +147,5 @@ class EnergyScores(Scores):
         return energies(self.contexts, self.head.embed_words(word_ids), self.v) + bias
 
     def take(self, places: Tensor) -> "EnergyScores":
-        contexts, v = (ops.take(rows, places, axis=0) for rows in (self.contexts, self.v))
-        return EnergyScores(self.head, contexts, v)
+        contexts = ops.take(self.contexts, places, axis=0)
+        return EnergyScores(self.head, contexts, ops.take(self.v, places, axis=0))
