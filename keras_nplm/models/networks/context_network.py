@@ -27,7 +27,6 @@ from keras_nplm.layers.ops import (
 from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context, are_segments
 from keras_nplm.models.base import NETWORK_FILE, SCORER_FILE, resolve_vocabulary_size
-from keras_nplm.models.networks.conversion import find_saved_arrays
 from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
@@ -277,6 +276,9 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
     # Saving: files, SavedModel, the configuration, and the states of random number generators
 
     def list_files(self) -> Mapping[str, Callable[[Path], object]]:
+        # a network that is not saved needs none of these files
+        from keras_nplm.models.networks.conversion import find_saved_arrays
+
         arrays = find_saved_arrays(self)
         return {NETWORK_FILE: self.save} | ({SCORER_FILE: arrays.write} if arrays else {})
 
