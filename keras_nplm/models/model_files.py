@@ -24,7 +24,6 @@ from keras_nplm.models.base import (
     NextWordModel,
     check_vocabulary_size,
 )
-from keras_nplm.models.networks.self_normalised import ArrayNetwork
 
 
 def get_kind(model: NextWordModel) -> str:
@@ -102,9 +101,12 @@ def load_model(
 
 def _read_network(folder: ModelFolder) -> NextWordModel:
     scorer = folder.path / SCORER_FILE
+    # n-gram models need neither import
     if folder.as_arrays and scorer.exists():
+        from keras_nplm.models.networks.self_normalised import ArrayNetwork
+
         return ArrayNetwork.load(scorer)
-    from keras_nplm.models.networks.network_file import load_network  # it imports Keras
+    from keras_nplm.models.networks.network_file import load_network
 
     return load_network(folder.path / NETWORK_FILE)
 
