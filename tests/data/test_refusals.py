@@ -18,7 +18,7 @@ from keras_nplm import (
 )
 from keras_nplm.data.forms import make_head
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.data.shards import encode_batches
+from keras_nplm.data.shards import ShardedIds, encode_batches
 from keras_nplm.data.source import NgramSource
 from keras_nplm.data.tokenizers.registry import add_steps, get_tokenizer
 
@@ -60,6 +60,15 @@ def test_ngrams(messages):
     messages.refuse(lambda: extract_ngrams(IDS, 0, "stream"))
     messages.refuse(lambda: NgramSource(IDS, order=1))
     messages.refuse(lambda: NgramSource(IDS, order=3).segments(0, 8))
+
+
+def test_shards_that_changed_since_they_were_opened(messages, tmp_path):
+    path = tmp_path / "train.ids"
+    for changed in (IDS[:2], IDS + 1):
+        IDS.tofile(path)
+        shards = ShardedIds([path], vocabulary_size=6)
+        changed.tofile(path)
+        messages.refuse(functools.partial(shards.read, 0, 3))
 
 
 def test_texts_and_sentences(messages, tmp_path):

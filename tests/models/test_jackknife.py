@@ -4,7 +4,7 @@ text on few lines.
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import Jackknife, Resampled, hybrid_dataset, kneser_ney
@@ -66,6 +66,7 @@ def _check_log_probs(
 
 @FEW
 @given(lengths=SENTENCES, boundary=st.sampled_from(BOUNDARIES), folds=st.integers(2, 5))
+@example(lengths=[5, 3], boundary="sentence", folds=2)  # a sentence for each part
 def test_a_sentence_is_in_the_part_in_which_it_begins(lengths, boundary, folds):
     sentences = _write_sentences(lengths)
     parts = _number_by_first_ngram(sentences, boundary, folds)
