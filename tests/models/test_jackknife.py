@@ -88,6 +88,12 @@ def test_fewer_sentences_than_parts_are_cut_between_ngrams(length, lines, bounda
     _check_log_probs(np.split(ids, ends), list(range(folds)), boundary, folds)
 
 
+@pytest.mark.parametrize("lengths, cuts", [([20, 1, 1, 1], [21, 23]), ([1, 1, 1, 20], [4, 6])])
+def test_each_part_has_a_sentence_beside_a_long_one(lengths, cuts):
+    ids = np.concatenate(_write_sentences(lengths))
+    assert Jackknife(ids, V, 2, folds=3).fold_starts.tolist() == cuts
+
+
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_blank_lines_are_no_sentences(boundary):
     line = _write_sentences([60])[0]
