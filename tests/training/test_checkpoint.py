@@ -18,7 +18,7 @@ from keras.callbacks import CallbackList
 
 from keras_nplm import NPLM, InputError, LanguageModel, RunError, open_corpus, train
 from keras_nplm.language_model.word_vectors import write_word2vec
-from keras_nplm.training.checkpoint import Checkpoint
+from keras_nplm.training.checkpoint import Checkpoint, remove_checkpoints
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
@@ -236,6 +236,43 @@ def _make_epoch(checkpoint: Checkpoint, perplexity: float) -> dict:
     return figures | {"validation_perplexity": perplexity}
 
 
+def test_a_checkpoint_restores_the_state_of_a_run(build_checkpoint):
+    checkpoint = build_checkpoint(3, epochs=9)
+    checkpoint.add_epoch(_make_epoch(checkpoint, 5.0))
+    checkpoint.model.embed.C.assign(np.full((9, 2), 7.0))
+    checkpoint.model.optimizer.iterations.assign(5)
+    checkpoint.metrics = [metric + 3 for metric in checkpoint.metrics]
+    checkpoint.spent += [1.5, 2.5]
+    checkpoint.save()
+    (checkpoint.directory / "history.json").unlink()
+    resumed = build_checkpoint(3, epochs=9)
+    resumed.restore_metrics()
+    assert resumed.position == (1, 2)
+    assert resumed.history == checkpoint.history
+    assert not resumed.is_done and build_checkpoint(3, epochs=1).is_done
+    assert resumed.spent.tolist() == [1.5, 2.5]
+    assert {float(metric.numpy().min()) for metric in resumed.model.metrics_variables} == {3.0}
+    np.testing.assert_array_equal(resumed.model.embed.C, np.full((9, 2), 7.0))
+    assert json.loads((resumed.directory / "history.json").read_text())["epochs"]
+    remove_checkpoints(resumed.directory)
+    remove_checkpoints(resumed.directory)
+    assert build_checkpoint().position == (0, 0)
+
+
+def test_a_checkpoint_that_does_not_fit_is_refused(build_checkpoint, messages):
+    checkpoint = build_checkpoint(3)
+    checkpoint.add_epoch(_make_epoch(checkpoint, 5.0))
+    for updates in (6, 3, 5):
+        checkpoint.model.optimizer.iterations.assign(updates)
+        checkpoint.save()
+        assert build_checkpoint(3).position == (1, updates - 3)
+    messages.refuse(lambda: build_checkpoint(1))
+    messages.refuse(lambda: build_checkpoint(6))
+    messages.refuse(lambda: build_checkpoint(3, weight_average=0.9))
+    _garble(checkpoint.best_path)
+    messages.refuse(lambda: build_checkpoint(3))
+
+
 def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(build_checkpoint):
     checkpoint = build_checkpoint(epochs=9, patience=1)
     done = []
@@ -246,6 +283,16 @@ def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(build
     assert done == [False, False, True]
     best = keras.models.load_model(checkpoint.best_path)
     np.testing.assert_array_equal(best.embed.C, np.full((9, 2), 7.0))
+
+
+def test_without_validation_the_last_epoch_is_kept(build_checkpoint):
+    checkpoint = build_checkpoint(is_validated=False, epochs=9)
+    for number in (1.0, 2.0):
+        checkpoint.model.embed.C.assign(np.full((9, 2), number))
+        checkpoint.add_epoch({"epoch": number})
+        assert not checkpoint.is_done
+        best = keras.models.load_model(checkpoint.best_path)
+        np.testing.assert_array_equal(best.embed.C, checkpoint.model.embed.C)
 
 
 def test_average_of_the_weights_follows_its_formula_and_is_saved(build_checkpoint):
