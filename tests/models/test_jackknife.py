@@ -78,6 +78,7 @@ def test_a_sentence_is_in_the_part_in_which_it_begins(lengths, boundary, folds):
 
 @FEW
 @given(length=st.integers(6, 40), lines=st.integers(1, 4), boundary=st.sampled_from(BOUNDARIES))
+@example(length=6, lines=4, boundary="sentence")
 def test_fewer_sentences_than_parts_are_cut_between_ngrams(length, lines, boundary):
     ids = np.concatenate(_write_sentences([length] * lines))
     places = np.flatnonzero(find_targets(ids, boundary))
