@@ -11,6 +11,7 @@ ROWS = 6
 WIDTH = 3
 RATE = 0.1
 DECAY = 0.5
+EPSILON = 0.01
 OPTIMIZERS = [LazySGD, LazyAdagrad, LazyAdam]
 START = np.random.default_rng(0).normal(size=(ROWS, WIDTH)).astype(np.float32)
 TOUCHED = np.array([1, 4, 1], np.int32)  # the rows with a gradient, one of them twice
@@ -50,8 +51,11 @@ def _update_plainly(make, decay, decays_all):
             RATE
             * {
                 LazySGD: g,
-                LazyAdagrad: g / np.sqrt(accumulated[rows] + 1e-7),
-                LazyAdam: m[rows] / (1 - 0.9**t) / np.sqrt(v[rows] / (1 - 0.999**t)),
+                LazyAdagrad: g / np.sqrt(accumulated[rows] + EPSILON),
+                LazyAdam: m[rows]
+                / (1 - 0.9**t)
+                * (1 - 0.999**t) ** 0.5
+                / (v[rows] ** 0.5 + EPSILON),
             }[make]
         )
     return theta
@@ -70,6 +74,7 @@ def _update_plainly(make, decay, decays_all):
 def test_updates_follow_their_formulas(make, decay, decays_all, jit, dense):
     """Only rows with a gradient change, but for the decay of all rows, where it is asked for."""
     options = {"weight_decay": decay or None, "dense_decay": decays_all}
+    options |= {} if make is LazySGD else {"epsilon": EPSILON}
     found = _update(make(RATE, **options), jit, dense)
     expected = _update_plainly(make, decay, decays_all)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
