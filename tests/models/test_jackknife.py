@@ -99,7 +99,13 @@ def test_each_part_has_a_sentence_beside_a_long_one(lengths, cuts):
 def test_blank_lines_are_no_sentences(boundary):
     line = _write_sentences([60])[0]
     blank = np.full(9, EOS, np.int32)
-    for text in ([blank, line], [line, blank], [blank, line, blank, line]):
+    for text in (
+        [blank, line],
+        [line, blank],
+        [blank, line, blank, line],
+        [blank, *[line] * 4],  # a sentence less than parts
+        [*[line] * 4, blank],
+    ):
         ids = np.concatenate(text)
         parts = np.split(ids, Jackknife(ids, V, 2, boundary).fold_starts)
         sizes = [_count(part, boundary) for part in parts]

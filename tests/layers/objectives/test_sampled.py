@@ -45,6 +45,7 @@ def test_words_are_sampled_as_often_as_the_proposal_says(seed, k):
     assert often.sum() == k
     assert np.all(np.abs(often - expected) < 2.01)
     assert often[0] == often[2] == 0  # <pad> and <s> are never predicted
+    assert counts[int(objective.noise.draw(np.zeros(1, np.float32))[0])]
 
 
 @pytest.mark.parametrize(
