@@ -244,6 +244,6 @@ def _tiles(features: Tensor, kernel: Tensor) -> list[int]:
     batch = features.shape[0] or CACHED // _LEAST
     if size * batch <= WHOLE:
         return [size]
-    tile = max(_LEAST, CACHED // max(1, batch), -(-size // _MOST))
+    tile = max(_LEAST, CACHED // batch, -(-size // _MOST))
     tile += -tile % 16  # whole vectors
     return [min(tile, size - start) for start in range(0, size, tile)]

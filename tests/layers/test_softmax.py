@@ -47,11 +47,11 @@ SIZES = {"few words": (30, 0), "overflow": (1300, 200), "underflow": (1300, -200
 
 
 @pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.long)])
-@pytest.mark.parametrize("blocks", [[W], [4, 2]])
+@pytest.mark.parametrize("blocks", [[W], [4, 2], [0, W]])
 @pytest.mark.parametrize("whole", [0, ONE_TILE])
 @pytest.mark.parametrize("name", SIZES)
 def test_tiled_softmax_and_its_gradient(name, whole, blocks, jit, monkeypatch):
-    """In tiles and in one, with one kernel and with two blocks, and compiled by XLA."""
+    """In tiles and in one; with one kernel, two blocks, or an empty one; and compiled by XLA."""
     size, shift = SIZES[name]
     monkeypatch.setattr(softmax, "WHOLE", whole)
     monkeypatch.setattr(softmax, "CACHED", 1)  # the smallest tiles
