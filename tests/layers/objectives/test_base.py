@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from keras_nplm import Likelihood
 from keras_nplm.layers.objectives.base import smooth_unigram
 
 COUNTS = np.array([0, 5, 0, 0, 3, 2, 0, 0, 0, 0, 0])
@@ -13,6 +14,14 @@ def test_words_short_of_their_promised_count_share_the_held_out_mass():
     short = np.array([0, 0, 0, 0, 1, 2, 4, 4, 4, 4, 4])
     np.testing.assert_allclose(q, short / short.sum())
     np.testing.assert_allclose(p, 0.9 * COUNTS / 10 + 0.1 * q)
+
+
+def test_label_smoothing_takes_the_held_out_distribution():
+    objective = Likelihood(held_out_mass=0.1)
+    objective.build((None, 11))
+    p, q = smooth_unigram(COUNTS, 11, min_count=4, held_out_mass=0.1)
+    objective.set_unigram(p, q)
+    np.testing.assert_allclose(objective.q, q)
 
 
 def test_q_is_uniform_if_no_word_is_short():
