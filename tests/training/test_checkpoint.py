@@ -273,6 +273,15 @@ def test_a_checkpoint_that_does_not_fit_is_refused(build_checkpoint, messages):
     messages.refuse(lambda: build_checkpoint(3))
 
 
+def test_a_run_that_has_diverged_is_not_saved(build_checkpoint, messages):
+    checkpoint = build_checkpoint()
+    checkpoint.check_finite("validation perplexity", 3.0)
+    messages.refuse(lambda: checkpoint.check_finite("validation perplexity", np.inf), RunError)
+    checkpoint.model.prob.b.assign(np.full(9, np.nan))
+    messages.refuse(checkpoint.save, RunError)
+    assert not checkpoint.last_path.exists()
+
+
 def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(build_checkpoint):
     checkpoint = build_checkpoint(epochs=9, patience=1)
     done = []
