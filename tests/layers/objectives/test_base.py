@@ -16,6 +16,11 @@ def test_words_short_of_their_promised_count_share_the_held_out_mass():
     np.testing.assert_allclose(p, 0.9 * COUNTS / 10 + 0.1 * q)
 
 
+def test_unseen_words_share_the_held_out_mass_without_a_promise():
+    _, q = smooth_unigram(COUNTS, 11, held_out_mass=0.1)
+    np.testing.assert_allclose(q, [0] * 6 + [0.2] * 5)
+
+
 def test_label_smoothing_takes_the_held_out_distribution():
     objective = Likelihood(held_out_mass=0.1)
     objective.build((None, 11))
