@@ -24,6 +24,7 @@ def test_unseen_words_share_the_held_out_mass_without_a_promise():
 def test_label_smoothing_takes_the_held_out_distribution():
     objective = Likelihood(held_out_mass=0.1)
     objective.build((None, 11))
+    np.testing.assert_allclose(objective.q, np.full(11, 1 / 11), rtol=1e-6)
     p, q = smooth_unigram(COUNTS, 11, min_count=4, held_out_mass=0.1)
     objective.set_unigram(p, q)
     np.testing.assert_allclose(objective.q, q)
