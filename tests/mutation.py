@@ -73,8 +73,8 @@ MODULES = {
     "mixture": (
         "models/mixture.py",
         "models/test_mixture.py models/ngrams/test_orders.py models/test_refusals.py "
-        "models/test_contract.py",
-        "mix or uniform or refuse",
+        "models/test_used_contexts.py models/test_contract.py",
+        "mix or uniform or refuse or whole",
         "",
     ),
     "shortlist": (
@@ -190,6 +190,7 @@ def pass_tests(stages: list[list[str]], seconds: float | None = None) -> bool:
 def run_tests(arguments: list[str]) -> None:
     """Run pytest in a session of its own, with its output in a file."""
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     with open("../output", "w") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)

@@ -77,6 +77,19 @@ def test_candidates_may_stand_in_any_order():
     one = fit_mixture([ngrams, caches], held_out)
     other = fit_mixture([iter(caches), ngrams], held_out)
     assert one.models == other.models[::-1]
+    figures = one.compute_figures()
+    assert figures["decay"] == one.models[1].decay
+    assert figures["weights"] == [[round(weight, 6) for weight in one.weights[0]]]
+
+
+def test_candidates_are_chosen_beside_all_single_models():
+    def mirror(ids):
+        return np.where(ids > 3, 14 - ids, ids)
+
+    near, nearer = (kneser_ney(_text(seed), V, 2, "stream") for seed in (1, 3))
+    far = kneser_ney(mirror(_text(1)), V, 2, "stream")
+    held_out = np.concatenate([_text(2, 600), mirror(_text(2, 400))])
+    assert fit_mixture([[nearer, far], near], held_out).models == [far, near]
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])

@@ -108,7 +108,8 @@ def test_words_beyond_the_used_length_change_nothing(name, seed):
 def test_whole_contexts_are_kept_where_all_words_count():
     assert MODELS["mixture with a cache"].uses_whole_contexts
     assert MODELS["contexts that are not listed"].uses_whole_contexts
-    assert not MODELS["mixture by frequency"].uses_whole_contexts
+    for name in ("mixture by frequency", "uniform"):
+        assert not MODELS[name].uses_whole_contexts
 
 
 @pytest.mark.parametrize("name", ["kneser-ney", "mixture by frequency"])

@@ -91,7 +91,7 @@ class SampledObjective(Objective):
         if self.held_out_mass:
             self.held_out = _WordSampler(self, "held_out", num_outputs)
         is_predicted = np.ones(num_outputs)
-        is_predicted[[id for id in (PAD_ID, BOS_ID) if id < num_outputs]] = 0
+        is_predicted[[PAD_ID, BOS_ID]] = 0
         self._propose(_log_uniform(np.arange(num_outputs, 0, -1) * is_predicted))
         if self.held_out is not None:
             self.held_out.assign(is_predicted / is_predicted.sum())

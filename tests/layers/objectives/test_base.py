@@ -5,6 +5,7 @@ import pytest
 
 from keras_nplm import Likelihood
 from keras_nplm.layers.objectives.base import smooth_unigram
+from keras_nplm.layers.scores import StoredScores
 
 COUNTS = np.array([0, 5, 0, 0, 3, 2, 0, 0, 0, 0, 0])
 
@@ -19,6 +20,14 @@ def test_words_short_of_their_promised_count_share_the_held_out_mass():
 def test_unseen_words_share_the_held_out_mass_without_a_promise():
     _, q = smooth_unigram(COUNTS, 11, held_out_mass=0.1)
     np.testing.assert_allclose(q, [0] * 6 + [0.2] * 5)
+
+
+def test_the_likelihood_of_the_paper_is_the_default():
+    y = np.random.default_rng(0).normal(size=(4, 11)).astype(np.float32)
+    targets = np.array([1, 3, 9, 4], np.int32)
+    expected = np.logaddexp.reduce(y, axis=1) - y[np.arange(4), targets]
+    for found in Likelihood().losses(StoredScores(y), targets):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_label_smoothing_takes_the_held_out_distribution():
