@@ -105,6 +105,7 @@ def test_weights_depend_on_the_frequency_bin_of_the_context(boundary):
     mixture = fit_mixture(models, held_out, boundary, bins)
     assert mixture.weights.shape == (bins.number, 3)
     plain = fit_mixture(models, held_out, boundary)
+    assert "by frequency" in repr(mixture) and "by frequency" not in repr(plain)
     assert (
         evaluate(mixture, held_out, boundary=boundary)["perplexity"]
         <= evaluate(plain, held_out, boundary=boundary)["perplexity"]
