@@ -23,7 +23,7 @@ from keras_nplm import (
 )
 from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.encoding import count_vocabulary
-from keras_nplm.data.ids import UNK_ID
+from keras_nplm.data.ids import BOS_ID, UNK_ID
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.text_counts import TextCounter
@@ -111,6 +111,8 @@ def test_a_text_is_encoded_as_its_lines(tmp_path_factory, lines, kind, boundary,
     expected = encode_lines(lines, vocabulary, kind, boundary)
     ngrams = (extract_ngrams(each, 3, boundary) for each in (ids, expected))
     np.testing.assert_array_equal(*ngrams)
+    blank = sum(not line.strip() for line in lines) if boundary == "text" else 0
+    assert np.count_nonzero(ids == BOS_ID) == blank
     number = len(extract_ngrams(encoded.ids("train"), 3, boundary))
     assert encoded.count_tokens_per_epoch(boundary) == number
 
