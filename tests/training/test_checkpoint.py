@@ -324,12 +324,13 @@ def test_average_of_the_weights_follows_its_formula_and_is_saved(build_checkpoin
         np.testing.assert_array_equal(resumed.model.prob.b, np.full(9, 128.0))
 
 
-def test_a_damaged_checkpoint_does_not_replace_a_whole_one(build_checkpoint):
+@pytest.mark.parametrize("damage", [_garble, Path.unlink])
+def test_a_damaged_checkpoint_does_not_replace_a_whole_one(build_checkpoint, damage):
     checkpoint = build_checkpoint()
     for updates in (1, 2):
         checkpoint.model.optimizer.iterations.assign(updates)
         checkpoint.save()
-    _garble(checkpoint.last_path)
+    damage(checkpoint.last_path)
     resumed = build_checkpoint()
     assert resumed.position == (0, 1)
     previous = resumed.previous_path.read_bytes()
