@@ -123,7 +123,7 @@ def test_runs_on_disk_have_the_tables_of_one_run(
 @pytest.mark.parametrize(
     "size, order",
     [
-        pytest.param(300, 5, id="a small vocabulary, columns in files"),
+        pytest.param(300, 6, id="a small vocabulary, columns in files"),
         pytest.param(1 << 20, 6, id="keys of two words do not fit beside a place"),
     ],
 )
