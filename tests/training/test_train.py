@@ -53,6 +53,25 @@ def test_model_directory_is_complete_and_its_figures_hold(model_directory, small
 
 
 @pytest.mark.usefixtures("no_report")
+def test_epochs_have_the_same_ngrams_in_another_order(
+    tmp_path, short_corpus, short_options, monkeypatch
+):
+    epochs = []
+    fit = keras.Model.fit
+
+    def fit_and_note(model, data, steps_per_epoch, **options):
+        batches = data.take(steps_per_epoch).as_numpy_iterator()
+        epochs.append(np.concatenate([targets for _, targets in batches]))
+        return fit(model, data, steps_per_epoch=steps_per_epoch, **options)
+
+    monkeypatch.setattr(keras.Model, "fit", fit_and_note)
+    train(short_corpus, tmp_path / "model", short_options)
+    first, second = epochs
+    assert (first != second).mean() > 0.5
+    assert np.abs(np.bincount(first) - np.bincount(second)).max() < 64  # of the last batch
+
+
+@pytest.mark.usefixtures("no_report")
 def test_frozen_word_vectors_of_an_nce_run_stay_as_the_file_has_them(
     tmp_path, here, ask, short_text, short_corpus, short_options, load_weights
 ):
