@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from keras_nplm.cli.configurations import ConfigName, TextFlags, get_configuration
+from keras_nplm.cli.configurations import (
+    ConfigName,
+    TextFlags,
+    announce_text,
+    get_configuration,
+)
 from keras_nplm.cli.corpus import (
     NO_TEXTS,
     CorpusFlags,
@@ -75,11 +80,12 @@ def ngram(
     """Estimate an n-gram model and evaluate it.
 
     Args:
-        arpa: ARPA file, plain or .gz, to read instead of a corpus; to mix it with a model, name the
-            vocabulary.txt of the model
+        arpa: ARPA file, plain or .gz, to read instead of a corpus; its --tokenizer is whitespace,
+            unless it is given; to mix it with a model, name the vocabulary.txt and the tokenizer of
+            the model
         counts: file of n-gram counts, as `ngram-count -write` of SRILM writes, plain or .gz, from
             which Kneser-Ney is estimated instead of from a corpus; its highest order is the default
-            of --order
+            of --order, and whitespace that of --tokenizer
     """
     from keras_nplm.training.estimate import estimate, estimate_from_counts, import_arpa
 
@@ -117,6 +123,7 @@ def ngram(
             corpus, texts, resample, named=named.corpus, words=words, vocabulary=vocabulary
         )
         chosen = named.options.replace(**{**opened.fixed_options, **words})
+        announce_text(config, chosen.text, words)
         options = {"method": "kneser-ney", "order": chosen.network.ngram_order, **method}
         result = estimate(corpus=opened, directory=output, text=chosen.text, **options)
     result["directory"] = output

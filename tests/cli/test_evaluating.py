@@ -89,9 +89,24 @@ def test_what_cannot_be_evaluated_is_refused(models, read, run, text, messages):
         "evaluate words bigrams --text new.txt --dynamic",
         "evaluate words other",  # models of different texts
         "evaluate words bare",  # a model without its text
+        "evaluate words absent",
+        "evaluate words new.txt",
     ):
         (error,) = run(line, status=2).err.splitlines()
         messages.add(error.replace(str(text), text.name))
+
+
+def test_figures_of_a_model_do_not_depend_on_the_models_beside_it(read, ask):
+    read("export rare beside.arpa")
+    line = "evaluate {} --text new.txt --tokenizer words"
+    alone = ask(line.format("beside.arpa"))
+    for others in ("rare", "words rare characters"):
+        for models in (f"beside.arpa {others}", f"{others} beside.arpa"):
+            rows = {row["model"]: row for row in ask(line.format(models))["models"]}
+            row = rows["beside.arpa"]
+            assert {name: alone[name] for name in row.keys() - {"model"}} == {
+                name: row[name] for name in row.keys() - {"model"}
+            }
 
 
 COMPARISONS = [
@@ -101,7 +116,7 @@ COMPARISONS = [
     "evaluate words characters --split validation",
     "evaluate words characters bigrams --text new.txt --json",
     "evaluate words mixture",
-    # the words of the first have a spelling model in a directory, those of the others have none
+    # the spelling model of a file is of its words, that of a directory of its text
     "evaluate rare.arpa rare --text new.txt --tokenizer words",
     "evaluate rare.arpa --text new.txt",
     "evaluate words.arpa.gz rare --text new.txt",

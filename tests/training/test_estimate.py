@@ -130,7 +130,7 @@ PRINTED = [
     "ngram --train text.txt --min-count 1 --order 2 --output more",
     "export more more.arpa",
     "mix more.arpa kn --output mixture",
-    "ngram --arpa more.arpa --vocabulary kn/vocabulary.txt --output imported",
+    "ngram --arpa more.arpa --vocabulary kn/vocabulary.txt --tokenizer words --output imported",
     "mix imported kn --output of-imported",
     "ngram --arpa more.arpa --output alone",
     # a closed vocabulary
