@@ -83,7 +83,7 @@ _COMMANDS = (
         "mix",
         "estimating:mix",
         "Mix models, with weights fitted on the validation split.",
-        "runs/mine runs/ngrams --uniform --output runs/mixed",
+        "runs/network runs/ngrams --uniform --output runs/mixed",
     ),
     Command(
         "adapt",

@@ -4,7 +4,7 @@ network.
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from keras_nplm.data.repeated_sentences import measure_repeated
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.remote import display_url, fetch, open_output
-from keras_nplm.io.stages import lock_new_directory
+from keras_nplm.io.stages import lock_new_directory, read_manifest
 from keras_nplm.language_model.arpa_models import (
     check_arpa_file,
     is_arpa_file,
@@ -26,7 +26,7 @@ from keras_nplm.language_model.arpa_models import (
 from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
 from keras_nplm.language_model.directory import read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.base import NextWordModel, find_networks
+from keras_nplm.models.base import NETWORK_FILE, NextWordModel, find_networks
 from keras_nplm.models.caches import (
     DECAY,
     FLATNESS,
@@ -36,7 +36,7 @@ from keras_nplm.models.caches import (
     UnigramCache,
 )
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
-from keras_nplm.models.ngrams import FrequencyBins, count_ngrams
+from keras_nplm.models.ngrams import NGRAMS_FILE, FrequencyBins, count_ngrams
 from keras_nplm.training.estimate import evaluate_splits
 
 _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, as in the paper
@@ -105,7 +105,7 @@ def mix(
         if weights is None:
             _require_corpus(corpus)
         warnings = _find_warnings(directories, parts, corpus) if corpus else []
-        for warning in warnings:
+        for warning in [*_find_copies(directories), *warnings]:
             print(f"Warning: {warning}", file=sys.stderr)
         candidates = [[part.model] for part in parts]
         candidates += _list_caches(parts, corpus, cache_length, caches)
@@ -197,6 +197,23 @@ def _find_corpus(parts: Sequence[LanguageModel]) -> EncodedCorpus | None:
     corpora = [part.corpus for part in parts if part.corpus]
     with_validation = [corpus for corpus in corpora if "validation" in corpus.splits]
     return next(iter(with_validation or corpora), None)
+
+
+def _find_copies(directories: Sequence[str | os.PathLike]) -> Iterator[str]:
+    """Yield a sentence for each network or n-gram model that a directory before it has, too."""
+    owners: dict[tuple, str | os.PathLike] = {}
+    for directory in directories:
+        manifest = read_manifest(fetch(directory))
+        files = [file for stage in manifest.values() for file in stage.get("files", {}).items()]
+        models = {tuple(kept) for name, kept in files if name.endswith((NGRAMS_FILE, NETWORK_FILE))}
+        for model in models:
+            if model in owners:
+                yield (
+                    f"{os.fspath(directory)} has a model of {os.fspath(owners[model])}: mixing it "
+                    "twice gains nothing. Fix: mix each model once, such as a network trained with "
+                    "--no-interpolated."
+                )
+        owners |= dict.fromkeys(models, directory)
 
 
 def _find_warnings(

@@ -133,6 +133,8 @@ PRINTED = [
     "ngram --arpa more.arpa --vocabulary kn/vocabulary.txt --tokenizer words --output imported",
     "mix imported kn --output of-imported",
     "ngram --arpa more.arpa --output alone",
+    # the same model twice
+    "mix kn kn --weights 0.5 0.5 --output twice",
     # a closed vocabulary
     "ngram --arpa closed.arpa --output closed",
     "score closed new.txt",
