@@ -261,9 +261,9 @@ def _export_arpa(
     result: dict[str, Any] = {"ngrams": model.num_ngrams}
     if not isinstance(language_model.model, BackoffModel):
         result["approximated"] = directory
-        tokenizer = language_model.tokenizer
-        # `evaluate` reads ARPA files of plain words alone
-        if tokenizer.kind in list_word_tokenizers() and not tokenizer.steps:
-            command = f"keras-nplm evaluate {directory} {display_url(target)} --text FILE"
-            result["compare"] = " ".join([command, *tokenizer.flags])
+    tokenizer = language_model.tokenizer
+    # `evaluate` reads ARPA files of plain words alone
+    if tokenizer.kind in list_word_tokenizers() and not tokenizer.steps:
+        command = f"keras-nplm evaluate {directory} {display_url(target)} --text FILE"
+        result["compare"] = " ".join([command, *tokenizer.flags])
     return result

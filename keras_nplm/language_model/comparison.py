@@ -92,7 +92,10 @@ def compare(
         watch = watches.setdefault(model.tokenizer_name, warn_of_tokens(model.tokenizer))
         text = watch(read()) if files else split
         figures = {"model": display_url(path), **model.evaluate(text, collectors, dynamic)}
-        _warn(path, figures, is_split=not files)
+        fix = "evaluate text like the training text."
+        if is_arpa_file(path) and arpa_tokenizer is None:
+            fix = "give the tokenizer of its training text by --tokenizer."
+        _warn(path, figures, fix, is_split=not files)
         rows.append(figures)
         tokens.append(TokenOptions.of_model(path, model))
         if model.spelling is not None and figures["unk_tokens"]:
@@ -118,7 +121,7 @@ def _repeat_lines(files: Sequence[str], field: str | None) -> Callable[[], Itera
     return functools.partial(read_files, files, field)
 
 
-def _warn(path: str, figures: Mapping[str, Any], *, is_split: bool) -> None:
+def _warn(path: str, figures: Mapping[str, Any], fix: str, *, is_split: bool) -> None:
     """Warn of what makes figures look good: `<unk>` in a text, or training on a split."""
     share = figures["unk_tokens"] / figures["tokens"]
     if is_split:
@@ -127,8 +130,7 @@ def _warn(path: str, figures: Mapping[str, Any], *, is_split: bool) -> None:
     elif share > MAX_UNKNOWN:
         print(
             f"Warning: {share:.0%} of the tokens are out of the vocabulary of {path} (<unk>), so "
-            "that the perplexity looks good. Fix: compare bits per character, or evaluate text "
-            "like the training text.",
+            f"that the perplexity looks good. Fix: compare bits per character, or {fix}",
             file=sys.stderr,
         )
 

@@ -40,6 +40,7 @@ def test_a_count_based_model_is_only_pruned(here, run, ask):
         assert output["ngrams"] == expected.num_ngrams and "approximated" not in output
         write_arpa("b.arpa", expected, vocabulary)
         assert Path("a.arpa").read_bytes() == Path("b.arpa").read_bytes()
+        assert output["compare"].endswith(" model a.arpa --text FILE --tokenizer words")
     error = run(f"{line} --order 2", status=2).err
     assert "`--text` must name a text if the model directory has no corpus/" in error
 
