@@ -322,6 +322,11 @@ def _is_saved(directory: Path) -> bool:
     return stages.is_made(MODEL) and stages.read_key("text") is None
 
 
+def _is_replaceable(directory: Path) -> bool:
+    """Return whether a directory holds a saved model alone, without the figures of a command."""
+    return _is_saved(directory) and not (directory / "metrics.json").exists()
+
+
 @contextlib.contextmanager
 def replace_saved_model(directory: Path) -> Iterator[Path]:
     """Yield a free path, whose content takes the place of a saved model at the end of the block;
@@ -329,7 +334,7 @@ def replace_saved_model(directory: Path) -> Iterator[Path]:
 
     A killed process leaves the old model where it was, or in a hidden directory beside it.
     """
-    if not _is_saved(directory):
+    if not _is_replaceable(directory):
         yield directory
         return
     directory = directory.absolute()
@@ -370,7 +375,7 @@ def check_output_directory(directory: Path, argument: str = "--output") -> None:
         is_model = (directory / MANIFEST).exists()
         held = "already holds a model" if is_model else "exists and is not a model directory"
         other = "Or delete the directory, if an interrupted command left it."
-        if argument == "directory" and _is_saved(directory):
+        if argument == "directory" and _is_replaceable(directory):
             other = "Or replace the saved model by `overwrite=True`."
         raise InputError(
             f"{directory} {held}. Fix: {advise_new_output(directory, argument)}. {other}"

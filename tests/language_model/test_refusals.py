@@ -80,18 +80,23 @@ def test_models_that_cannot_be_saved_are_refused(build_ngram_model, tmp_path, me
     }
 
 
-def test_a_saved_model_is_replaced_on_request_alone(build_ngram_model, here, run, messages):
+def test_a_saved_model_is_replaced_on_request_alone(
+    build_ngram_model, here, run, messages, memory_store
+):
     first, second = build_ngram_model("stream"), build_ngram_model("sentence")
-    for name in ("saved", "new/saved"):
+    for name in ("saved", "new/saved", "gs://bucket/saved"):
         first.save(name, overwrite=True)  # there is nothing
     messages.refuse(lambda: second.save("saved"))
     run("ngram --output run")
-    messages.refuse(lambda: second.save("run", overwrite=True))  # it holds its text
+    run("mix run --uniform --output mixture")
+    for command in ("run", "mixture"):  # they hold a text and figures
+        messages.refuse(lambda command=command: second.save(command, overwrite=True))
     Path("other").mkdir()
     Path("other/notes.txt").touch()
     messages.refuse(lambda: second.save("other", overwrite=True))
-    second.save("saved", overwrite=True)
-    assert LanguageModel.load("saved").boundary == "sentence"
+    for name in ("saved", "gs://bucket/saved"):
+        second.save(name, overwrite=True)
+        assert LanguageModel.load(name).boundary == "sentence"
     assert LanguageModel.load("new/saved").boundary == "stream"
     assert sorted(map(str, Path().rglob("*nplm*"))) == []
 
