@@ -20,7 +20,7 @@ from keras_nplm.language_model.differences import (
     TokenOptions,
     find_differences,
 )
-from keras_nplm.language_model.directory import read_config, read_metrics
+from keras_nplm.language_model.directory import read_description, read_metrics
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.collectors import Collector
@@ -194,6 +194,7 @@ def _read_split(directory: Path, split: str) -> tuple[str | None, list[int]]:
             f"`--text` must be given, as {directory} has no corpus/. Received: no text. "
             "Fix: add --text FILE, a text for all models."
         )
+    config, _ = read_description(directory)
     counts = EncodedCorpus.load(path).splits.get(split, {})
     sizes = [counts.get(name, 0) for name in ("sentences", *TOTALS)]
-    return read_config(directory).get("corpus"), sizes
+    return config.get("corpus"), sizes

@@ -13,7 +13,7 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.remote import display_url, fetch
-from keras_nplm.language_model.directory import read_config
+from keras_nplm.language_model.directory import read_config, read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_networks
 
@@ -48,7 +48,8 @@ class TokenOptions:
         found = fetch(path)
         config = read_config(found) if found.is_dir() else {}
         mass = find_held_out_mass(model.model, config)
-        scope = config.get("vocabulary_scope", "train")
+        # of a mixture it is with the figures
+        scope = (read_metrics(found) | config).get("vocabulary_scope", "train")
         codec = model.codec
         return cls(
             display_url(path), codec.vocabulary, codec.tokenizer, codec.boundary, mass, scope

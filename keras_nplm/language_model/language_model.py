@@ -217,8 +217,8 @@ class LanguageModel:
     def save(self, directory: str | os.PathLike, *, overwrite: bool = False) -> None:
         """Save a model directory, local or `gs://` or `s3://`, which `load` and all commands read.
 
-        `overwrite` replaces a model that `save` wrote, but no directory with the text or the figures
-        of a command, such as `train` or `mix`.
+        `overwrite` replaces a model that `save` wrote, but no directory with the text or figures of
+        a command, such as `train` or `mix`.
 
         Raises:
             InputError: the directory holds a model or other files, or models of this class cannot

@@ -86,6 +86,7 @@ def mix(
         the content of `metrics.json`: `weights`, `components` and their `sources`, the values of
         caches, and exact `validation` and `test` figures if a directory has an encoded corpus.
         `warnings` names the models, if any, that were trained on its validation or test text.
+        `vocabulary_scope` is there if the vocabulary has the words of all splits.
 
     Raises:
         InputError: the models do not match, an option is invalid, or the output exists.
@@ -97,7 +98,7 @@ def mix(
     }
     _check_values(weights, by_frequency, caches, cache_length)
     with open_output(output) as local, lock_new_directory(local):
-        parts = _load_parts(directories)
+        parts, scopes = _load_parts(directories)
         vocabulary = parts[0].vocabulary
         boundary = parts[0].boundary
         corpus = _find_corpus(parts)
@@ -125,6 +126,8 @@ def mix(
             metrics.update(evaluate_splits(mixture, corpus, spelling))
         if warnings:
             metrics["warnings"] = warnings
+        if "corpus" in scopes:
+            metrics["vocabulary_scope"] = "corpus"
         write_json(local / "metrics.json", metrics)
         LanguageModel(mixture, vocabulary, parts[0].tokenizer, boundary, spelling).save(local)
     return metrics
@@ -149,8 +152,11 @@ def _check_values(
         check_argument(name, is_known, "a number with `weights`", value, "give a number.")
 
 
-def _load_parts(directories: Sequence[str | os.PathLike]) -> list[LanguageModel]:
-    """Load models, which must have one vocabulary, tokenizer and boundary.
+def _load_parts(
+    directories: Sequence[str | os.PathLike],
+) -> tuple[list[LanguageModel], set[str]]:
+    """Load models, which must have one vocabulary, tokenizer and boundary, and return them with the
+    scopes of their vocabulary.
 
     ARPA files get the vocabulary and the tokenizer of the first directory, or of the first file.
     """
@@ -174,7 +180,7 @@ def _load_parts(directories: Sequence[str | os.PathLike]) -> list[LanguageModel]
     described = [TokenOptions.of_model(path, part) for path, part in parts.items()]
     for options in described[1:]:
         check_same_tokens(described[0], options)
-    return [parts[path] for path in checked]
+    return [parts[path] for path in checked], {options.vocabulary_scope for options in described}
 
 
 def _fit(

@@ -74,6 +74,7 @@ def test_what_cannot_be_evaluated_is_refused(models, read, run, text, messages):
     shutil.copytree(models / "words", models / "bare", ignore=lambda *_: ["corpus"])
     (models / "other.txt").write_text("a bird sat\n" * 20, encoding="utf-8")
     read("ngram --train other.txt --min-count 1 --order 2 --output other")
+    read(f"prepare --train {text} --output text")
     for line in (
         "evaluate words --tokenizer words",  # a directory has its own
         "evaluate words.arpa.gz",  # it has no text
@@ -90,6 +91,7 @@ def test_what_cannot_be_evaluated_is_refused(models, read, run, text, messages):
         "evaluate words other",  # models of different texts
         "evaluate words bare",  # a model without its text
         "evaluate words absent",
+        "evaluate words text",  # a prepared text
         "evaluate words new.txt",
     ):
         (error,) = run(line, status=2).err.splitlines()

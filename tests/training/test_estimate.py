@@ -145,6 +145,10 @@ PRINTED = [
     "mix first other --weights 0.5 0.5 --output leak",
     "mix first leak --weights 0.5 0.5 --output of-leak",
     "evaluate first leak",
+    # words of all splits, also in a mixture
+    "ngram --train text.txt --order 2 --min-count 9 --set vocabulary_scope=corpus --output scope",
+    "mix scope --uniform --output of-scope",
+    "evaluate of-scope kn",
     f"ngram --train one.txt --validation held-out.txt {_LETTERS} --output one",
     f"ngram --train two.txt --validation held-out.txt {_LETTERS} --output two",
     "mix one two --output fair",
