@@ -59,7 +59,9 @@ def _print_ngram(result: dict) -> None:
     numbers = enumerate(result["ngrams"], start=1)
     listed = ", ".join(f"{number:,} {order}-grams" for order, number in numbers)
     measured = ": {seconds} s, {cpu_seconds} CPU s" if "seconds" in result else ""
-    print_lines(result, listed + measured, VOCABULARY)
+    print_lines(
+        result, listed + measured, "text is read with the tokenizer {tokenizer}", VOCABULARY
+    )
     print_splits(result)
 
 

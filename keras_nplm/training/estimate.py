@@ -132,7 +132,8 @@ def import_arpa(
     merged into `<unk>`; see `read_arpa`. A `vocabulary.txt` keeps its ids, so that the models can
     be mixed, and the spelling model beside it is used, too. Default: the words of the file.
     The default `tokenizer` is `"whitespace"`, as `evaluate` reads such a file.
-    Return `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
+    Return `ngrams`, the number of n-grams of each order, `words`, the size of the vocabulary, and
+    the name of the `tokenizer`.
     """
     # all of `LanguageModel`, which `estimate` does not need
     from keras_nplm.language_model.arpa_models import read_arpa_model
@@ -155,7 +156,8 @@ def import_arpa(
                 file=sys.stderr,
             )
         imported.save(local)
-    return {**imported.model.compute_figures(), "words": len(imported.vocabulary)}
+    figures = imported.model.compute_figures()
+    return {**figures, "words": len(imported.vocabulary), "tokenizer": imported.tokenizer_name}
 
 
 def _load_words(
@@ -199,7 +201,8 @@ def estimate_from_counts(
         normalise: normalisation steps of that tokenizer.
 
     Returns:
-        `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
+        `ngrams`, the number of n-grams of each order, `words`, the size of the vocabulary, and the
+        name of the `tokenizer`.
 
     Raises:
         InputError: a line of the file is damaged, it lacks the order, or an option is invalid.
@@ -222,7 +225,7 @@ def estimate_from_counts(
         with tempfile.TemporaryDirectory(prefix=".counts-", dir=local.absolute().parent) as scratch:
             model = counts.estimate(Path(scratch, NGRAMS_FILE), words)
             LanguageModel(model, words, chosen, text.boundary, spelling).save(local)
-    return {**model.compute_figures(), "words": len(words)}
+    return {**model.compute_figures(), "words": len(words), "tokenizer": chosen.name}
 
 
 def evaluate_splits(
