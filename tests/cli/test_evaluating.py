@@ -69,6 +69,14 @@ def test_an_arpa_file_has_the_tokenizer_of_its_text(read):
     assert "--tokenizer whitespace (words.arpa.gz)" in lines[-1]
 
 
+def test_an_arpa_file_and_its_import_read_one_text_alike(models, read):
+    read("ngram --arpa words.arpa.gz --output imported")
+    text, *_ = (models / "marks.txt").read_text().splitlines()
+    (models / "nbest").write_text(f"0 ||| {text} ||| ||| -1\n")
+    for line in ("score {} marks.txt", "score {} new.txt", "rescore {} nbest"):
+        assert read(line.format("imported")) == read(line.format("words.arpa.gz"))
+
+
 def test_what_cannot_be_evaluated_is_refused(models, read, run, text, messages):
     (models / "kenlm.bin").write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0")
     shutil.copytree(models / "words", models / "bare", ignore=lambda *_: ["corpus"])
