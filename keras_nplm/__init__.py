@@ -9,7 +9,7 @@ Train a model on text, one sentence per line, and use it:
     language_model = LanguageModel.load("runs/mine")
     language_model.next_words("The value of the", top_k=3)
 
-What you want, and the names whose `help` shows it:
+What you want, and the names to read on by `help(NAME)`:
 
     score, complete, generate text     LanguageModel, Scorer, KenlmModel, CtcLanguageModel
     train and save a whole model       open_corpus, train, choose_options, CONFIGURATIONS
