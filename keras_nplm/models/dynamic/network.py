@@ -46,7 +46,6 @@ class DynamicNPLM(NextWordModel):
     ):
         self.network = copy_network(network)
         self._trained = network
-        self.settings = settings
         self.order = network.order
         self.vocabulary_size = network.vocabulary_size
         self.boundary = network.boundary
@@ -57,23 +56,31 @@ class DynamicNPLM(NextWordModel):
         known = np.concatenate([root[root > 0] for root in roots])
         mean = float(known.mean()) if len(known) else 1.0
         self._steps = []
+        # variables, so that a graph serves other settings
+        self._rate, self._rate_of_biases = (tf.Variable(0.0, trainable=False) for _ in range(2))
         biases = set(map(id, list_biases(self.network.prob)))
         for weight, root in zip(self.network.trainable_weights, roots, strict=True):
-            rate, epsilon = settings.rate, EPSILON
+            rate, epsilon = self._rate, EPSILON
             if id(weight) in biases:
-                rate, epsilon = settings.rate * settings.biases, EPSILON_BIASES
+                rate, epsilon = self._rate_of_biases, EPSILON_BIASES
             squares = np.square(np.maximum(root, epsilon * mean) / mean)
             accumulator = tf.Variable(squares, trainable=False, dtype=weight.dtype)
             self._steps.append(_Step(weight, rate, accumulator))
-        self._graphs: dict[str, Callable] = {}
-        self._pending = np.zeros(
-            (0, self.order), np.int32
-        )  # predicted n-grams of a part of a chunk
+        self._graphs: dict[tuple[str, int], Callable] = {}
+        self.restart(settings)
 
     def reset(self) -> None:
         """Go back to the trained weights, and to the start of a text."""
+        self.restart(self.settings)
+
+    def restart(self, settings: DynamicSettings) -> None:
+        """Go back to the trained weights, and to the start of a text, with these settings."""
         self.network.set_weights(self._trained.get_weights())
-        self._pending = self._pending[:0]
+        self.settings = settings
+        self._rate.assign(settings.rate)
+        self._rate_of_biases.assign(settings.rate * settings.biases)
+        # predicted n-grams of a part of a chunk
+        self._pending = np.zeros((0, self.order), np.int32)
 
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
         """Return ln P(output | context) of the next n-grams of the text, and learn from them."""
@@ -111,11 +118,12 @@ class DynamicNPLM(NextWordModel):
     def _run(self, inputs: dict[str, np.ndarray], outputs: np.ndarray) -> np.ndarray:
         """Return ln P of the outputs of each chunk; the weights take a step after each chunk."""
         [(name, ids)] = inputs.items()
-        if name not in self._graphs:
+        key = (name, self.settings.chunk)
+        if key not in self._graphs:
             # only chunks of contexts may be smaller than B
             shape = (None, self.order - 1) if name == "contexts" else ids.shape[1:]
-            self._graphs[name] = self._compile(name, shape)
-        learn = self._graphs[name]
+            self._graphs[key] = self._compile(name, shape)
+        learn = self._graphs[key]
         return learn(tf.constant(ids, tf.int32), tf.constant(outputs, tf.int32)).numpy()
 
     def _compile(self, name: str, shape: tuple) -> Callable:
@@ -160,7 +168,7 @@ class _Step(NamedTuple):
     """The step of one weight: η f, and 1/s², so that s g is a step of Adagrad."""
 
     weight: keras.Variable
-    rate: float
+    rate: tf.Variable
     squares: tf.Variable
 
     def take(self, gradient: tf.Tensor | tf.IndexedSlices) -> None:

@@ -5,8 +5,9 @@ text.
 import dataclasses
 import functools
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def make_dynamic(
         `DynamicMixture`.
     """
     check_learns(model)
-    return _make_part(model, settings, iter(mean_squares))
+    return _make_part(model, settings, _make_learners(model, settings, mean_squares))
 
 
 def check_learns(model: NextWordModel) -> None:
@@ -111,32 +112,39 @@ def check_learns(model: NextWordModel) -> None:
         )
 
 
-def _make_part(
-    model: NextWordModel, settings: DynamicSettings, mean_squares: Iterator[Sequence[np.ndarray]]
-) -> NextWordModel:
-    if isinstance(model, Network):
-        if not settings.rate:
-            return model
+def _make_learners(
+    model: NextWordModel, settings: DynamicSettings, mean_squares: MeanSquares
+) -> Iterator[Any]:
+    """Make a copy of each network in a model that learns, when it is needed."""
+    for network, squares in itertools.zip_longest(find_learners(model), mean_squares):
         # the module that imports Keras
         from keras_nplm.models.dynamic.network import DynamicNPLM
 
-        return DynamicNPLM(cast(Any, model), settings, next(mean_squares, None))
+        yield DynamicNPLM(network, settings, squares)
+
+
+def _make_part(
+    model: NextWordModel, settings: DynamicSettings, learners: Iterator[Any]
+) -> NextWordModel:
+    """Return a model with the next of the learners in place of each of its networks."""
+    if isinstance(model, Network):
+        return next(learners) if settings.rate else model
     if isinstance(model, Mixture):
-        return _make_mixture(model, settings, mean_squares)
+        return _make_mixture(model, settings, learners)
     if not find_learners(model):
         return model
     learning = set(map(id, model.learning_parts))
     parts = [
-        _make_part(part, settings, mean_squares) if id(part) in learning else part
+        _make_part(part, settings, learners) if id(part) in learning else part
         for part in model.parts
     ]
     return model.with_parts(parts)
 
 
 def _make_mixture(
-    model: Mixture, settings: DynamicSettings, mean_squares: Iterator[Sequence[np.ndarray]]
+    model: Mixture, settings: DynamicSettings, learners: Iterator[Any]
 ) -> DynamicMixture:
-    parts = [_make_part(part, settings, mean_squares) for part in model.parts]
+    parts = [_make_part(part, settings, learners) for part in model.parts]
     return DynamicMixture(model.with_parts(parts), settings.chunk, settings.mixture_rate)
 
 
@@ -168,14 +176,21 @@ def tune_dynamic(
     networks = find_learners(model)
     with open_progress("Tuning dynamic evaluation", unit=" settings") as progress:
         mean_squares = _measure(networks, train_ids, boundary)
+        learners = [*_make_learners(model, STILL, mean_squares)]
+
+        def restart(settings: DynamicSettings) -> Iterator[Any]:
+            """Set the learners back: their graphs are compiled once for each chunk."""
+            for learner in learners:
+                learner.restart(settings)
+            return iter(learners)
 
         def read(settings: DynamicSettings) -> np.ndarray:
             progress.update()
-            return make_dynamic(model, settings, mean_squares).log_prob(contexts, targets)
+            return _make_part(model, settings, restart(settings)).log_prob(contexts, targets)
 
         best, measured = find_settings(read) if networks else (STILL, {})
         if isinstance(model, Mixture):
-            of_rates = _measure_mixture_rates(model, best, mean_squares, ngrams, read)
+            of_rates = _measure_mixture_rates(model, best, restart(best), ngrams, read)
             best = min(of_rates, key=of_rates.__getitem__)
             measured |= of_rates
     return TunedDynamics(
@@ -203,7 +218,7 @@ def _measure(networks: list[Any], train_ids: np.ndarray, boundary: str) -> MeanS
 def _measure_mixture_rates(
     model: Mixture,
     settings: DynamicSettings,
-    mean_squares: MeanSquares,
+    learners: Iterator[Any],
     ngrams: np.ndarray,
     read: Callable[[DynamicSettings], np.ndarray],
 ) -> dict[DynamicSettings, float]:
@@ -213,7 +228,7 @@ def _measure_mixture_rates(
     tried = [dataclasses.replace(settings, mixture_rate=rate) for rate in _MIXTURE_RATES]
     if any(map(_holds_mixture, model.parts)):
         return {changed: _compute_perplexity(read(changed)) for changed in tried}
-    mixture = _make_mixture(model, settings, iter(mean_squares))
+    mixture = _make_mixture(model, settings, learners)
     bins = model.find_bins(ngrams[:, :-1])
     log_probs = mixture.part_log_probs(ngrams[:, :-1], ngrams[:, -1])
     perplexities = {}
