@@ -32,6 +32,7 @@ import zlib
 from pathlib import Path
 
 # each mutant is tried in a fork of this process, which takes ten seconds less with these imports
+import hypothesis
 import pytest
 import tensorflow  # noqa: F401
 import tensorflow_datasets  # noqa: F401
@@ -194,7 +195,12 @@ def run_tests(arguments: list[str]) -> None:
     with open("../output", "w") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
-    sys.exit(pytest.main(["-xq", "-p", "no:cacheprovider", *arguments]))
+    # the smallest text that fails is not asked for: it may take minutes
+    phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
+    hypothesis.settings.register_profile("mutation", deadline=None, phases=phases)
+    fast = ["-p", "no:cacheprovider", "--hypothesis-profile", "mutation"]
+    ignored = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is imported already
+    sys.exit(pytest.main(["-xq", *fast, *ignored, *arguments]))
 
 
 def run_module(name: str, number: int, seed: int) -> None:
