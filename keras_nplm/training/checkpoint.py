@@ -63,7 +63,7 @@ class Checkpoint:
         steps: int,
         devices: tf.distribute.Strategy,
         *,
-        is_validated: bool = True,
+        is_validated: bool,
     ):
         self.model = model
         self.directory = directory
