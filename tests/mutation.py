@@ -61,7 +61,8 @@ MODULES = {
     ),
     "windows": (
         "data/ngram_arrays.py data/segments.py data/shuffling.py",
-        "data/test_ngram_arrays.py data/test_segments.py data/test_dataset.py data/test_source.py",
+        "data/test_ngram_arrays.py data/test_segments.py data/test_refusals.py "
+        "data/test_dataset.py data/test_source.py",
         "",
         "",
     ),
