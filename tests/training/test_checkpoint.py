@@ -271,6 +271,9 @@ def test_a_checkpoint_that_does_not_fit_is_refused(build_checkpoint, messages):
     messages.refuse(lambda: build_checkpoint(3, weight_average=0.9))
     _garble(checkpoint.best_path)
     messages.refuse(lambda: build_checkpoint(3))
+    remove_checkpoints(checkpoint.directory)
+    build_checkpoint(3, weight_average=0.9).save()
+    messages.refuse(lambda: build_checkpoint(3))
 
 
 def test_a_run_that_has_diverged_is_not_saved(build_checkpoint, messages):
