@@ -132,11 +132,12 @@ def _split_rows(dataset, size: int) -> list[np.ndarray]:
     return batches
 
 
-def test_epochs_limit_their_batches(place_ids):
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_epochs_limit_their_batches(place_ids, epoch):
     """An epoch may have fewer batches than the text."""
     text = place_ids(np.arange(4, 76), "shards")
-    limited = ngram_dataset(text, 3, 4, first_epoch=1, first_batch=5, most_batches=7)
-    whole = ngram_dataset(text, 3, 4, first_epoch=1)
+    limited = ngram_dataset(text, 3, 4, first_epoch=epoch, first_batch=5, most_batches=7)
+    whole = ngram_dataset(text, 3, 4, first_epoch=epoch)
     expected = np.concatenate([_targets(whole.take(7).skip(5)), _targets(whole.skip(18).take(7))])
     np.testing.assert_array_equal(_targets(limited.take(9)), expected)
 

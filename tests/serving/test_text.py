@@ -174,6 +174,12 @@ def test_short_contexts_are_padded_by_boundary(boundary, padding):
     assert context_ids.numpy().tolist() == [[padding, 4, 5]]
 
 
+def test_a_context_that_just_fits_the_limit_is_read_and_forms_are_their_words():
+    text = TextGraph(Vocabulary(["the", "cat"], {"cats": "cat"}), "whitespace", "sentence")
+    context_ids, is_read = text.contexts(tf.constant(["cat the cats"]), order=3, max_length=9)
+    assert context_ids.numpy().tolist() == [[4, 5]] and is_read.numpy().all()
+
+
 @pytest.mark.parametrize(
     "tokenizer, boundary",
     [("sentencepiece", "sentence"), ("words", "stream"), long("sentencepiece", "text")],
