@@ -2,7 +2,7 @@
 notice?
 
     .venv/bin/python -m pip install cosmic-ray
-    .venv/bin/python -m tests.mutation                    all modules, 36 mutants each
+    .venv/bin/python -m tests.mutation                    all modules, 36 mutants each: two hours
     .venv/bin/python -m tests.mutation softmax jackknife --sample 100 --seed 1
 
 A mutant changes one operator, comparison, condition or number. The sample is random, with at most
