@@ -4,6 +4,7 @@ The formulas are in `tests.formulas`, in NumPy.
 """
 
 import functools
+import inspect
 import itertools
 
 import keras
@@ -246,6 +247,19 @@ def test_ids_out_of_range_are_refused():
                 use(wrong_contexts, targets)
 
 
+@of_every_scorer
+def test_biases_are_the_weights_without_decay(name):
+    network = build(name)
+    biases = {
+        weight.path
+        for weight in network.trainable_weights
+        if weight.name == "S"  # is hashed
+        # v of the pointer and of energies multiplies vectors, as a row of a matrix does
+        or (len(weight.shape) == 1 and not weight.path.endswith(("pointer/v", "prob/v")))
+    }
+    assert {weight.path for weight in network.biases} == biases
+
+
 # Segments
 
 
@@ -308,6 +322,15 @@ def test_a_step_on_segments_is_one_on_their_windows_that_have_a_target(name, bou
 # Files
 
 
+def list_arguments(kind: type[ConfiguredLayer]) -> set[str]:
+    """Return the arguments of a layer and its base classes in the package."""
+    names: set[str] = set()
+    for base in kind.__mro__:
+        if base.__module__.startswith("keras_nplm") and "__init__" in vars(base):
+            names.update(inspect.signature(base.__init__).parameters)
+    return names - {"self", "args", "kwargs"}
+
+
 def assert_same(network: ContextNetwork, other: ContextNetwork) -> None:
     """Compare class, configuration, weights and scores, exactly."""
     assert type(other) is type(network)
@@ -328,6 +351,10 @@ def test_a_clone_is_the_same_network(name):
     clone = keras.models.clone_model(network)
     clone.set_weights(network.get_weights())
     assert_same(network, clone)
+    for layer in network._flatten_layers(include_self=False):
+        if isinstance(layer, ConfiguredLayer):
+            missing = list_arguments(type(layer)) - layer.get_config().keys()
+            assert not missing, f"{type(layer).__name__}.options must have {missing}"
 
 
 # a file has the weights of each part, whatever its pair

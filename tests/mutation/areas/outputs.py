@@ -110,7 +110,7 @@ def new_words_do_not_reduce_the_shares_of_the_others(original, self, smaller, ro
     self._propose(np.append(smaller.noise.probabilities(), rows.frequencies))
 
 
-@changes(f"{SAMPLED}:SampledObjective.options", "layers/test_layers.py")
+@changes(f"{SAMPLED}:SampledObjective.options", OF_NETWORKS)
 def the_seed_of_the_samples_is_not_saved(original):
     return tuple(name for name in original if name != "seed")
 
