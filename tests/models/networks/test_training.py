@@ -14,6 +14,7 @@ from keras_nplm import (
     NoiseContrastive,
 )
 from keras_nplm.layers.objectives.base import Losses, Objective
+from tests.formulas import Formulas
 from tests.networks import compose, compose_energy, randomise
 
 V = 11
@@ -57,14 +58,13 @@ def assert_close(found, expected):
 def test_logs_have_the_penalised_loss_and_plain_perplexity():
     model = build_nplm(weight_decay=0.1)
     contexts, targets = make_batch(size=10)
-    likelihoods = -np.log(np.asarray(model(contexts))[np.arange(10), targets])
-    matrices = [model.embed.C, model.hidden.H, model.prob.U, model.direct.W]
-    penalty = 0.05 * sum(np.sum(matrix.numpy() ** 2) for matrix in matrices)
+    formulas = Formulas(model)
+    likelihood = formulas.losses({"contexts": contexts}, targets, None).mean()
     model.compile(optimizer=keras.optimizers.SGD(0.0))
     # batches of 4, 4 and 2
     history = model.fit(contexts, targets, batch_size=4, verbose=0).history
-    np.testing.assert_allclose(history["perplexity"], np.exp(np.mean(likelihoods)), rtol=1e-5)
-    np.testing.assert_allclose(history["loss"], np.mean(likelihoods) + penalty, rtol=1e-5)
+    np.testing.assert_allclose(history["perplexity"], np.exp(likelihood), rtol=1e-5)
+    np.testing.assert_allclose(history["loss"], likelihood + formulas.penalty(), rtol=1e-5)
     loss, perplexity = model.evaluate(contexts, targets, batch_size=4, verbose=0)
     np.testing.assert_allclose(loss, history["loss"][0], rtol=1e-5)
     np.testing.assert_allclose(perplexity, history["perplexity"][0], rtol=1e-5)
