@@ -12,6 +12,7 @@ from keras_nplm import (
     Uniform,
     Vocabulary,
     add_words,
+    kneser_ney,
 )
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
 from keras_nplm.language_model.scorer import self_normalise
@@ -50,6 +51,9 @@ def test_language_models_refuse(build_ngram_model, messages):
         lambda: LanguageModel(network.model, Vocabulary(["a"]), "words"),
         lambda: LanguageModel(Uniform(5), lemmas, "words"),
         lambda: _wrap(Uniform(9)).evaluate(TEXT, dynamic=DynamicSettings()),
+        lambda: LanguageModel(
+            kneser_ney(np.array([4, 5, 6, 3]), 7, 1), Vocabulary(list("abc")), "characters"
+        ),
     ):
         messages.refuse(call)
 

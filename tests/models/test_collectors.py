@@ -1,7 +1,5 @@
 """Figures beside the perplexity: accuracy, perplexity by order, a copy that learns."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -72,26 +70,3 @@ def test_a_learning_copy_reads_the_text_in_the_same_pass():
     assert together == pytest.approx(evaluate(mixture, TEXT))
     assert learned == pytest.approx(evaluate(make_dynamic(mixture, settings), TEXT))
     assert learned["perplexity"] != together["perplexity"]
-
-
-class Constant:
-    """Every word has one log-probability, float32."""
-
-    order = 2
-
-    def __init__(self, log_prob):
-        self._log_prob = np.float32(log_prob)
-
-    def log_prob(self, context_ids, target_ids):
-        return np.full(len(target_ids), self._log_prob)
-
-
-def test_log_probabilities_are_summed_in_float64():
-    figures = evaluate(Constant(-1 / 3), np.full(70_000, 4))
-    assert figures["log_prob"] == pytest.approx(70_000 * float(np.float32(-1 / 3)), rel=1e-13)
-
-
-def test_a_perplexity_beyond_float64_is_infinite():
-    figures = evaluate(Constant(-800), np.array([4, 1, 5, 3]))
-    assert figures["perplexity"] == math.inf and figures["perplexity_without_unk"] == math.inf
-    assert figures["bits_per_word"] == pytest.approx(800 / math.log(2))
