@@ -66,7 +66,7 @@ def general() -> LanguageModel:
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_dynamic_figures_stand_beside_static_ones(general, share):
     settings = dataclasses.replace(SETTINGS, static_share=share)
-    lines = LINES * 10
+    lines = LINES * 3
     figures = general.evaluate(lines, dynamic=settings if share else True)
     dynamic = figures.pop("dynamic")
     static = general.evaluate(lines)

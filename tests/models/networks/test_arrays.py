@@ -31,6 +31,7 @@ _TYPICAL = (
     "embed averaged",
     "hidden deep",
     "hidden of Keras",
+    "hidden without units",
     "low rank / likelihood",
     "tied / likelihood",
     "pointer, direct",

@@ -69,13 +69,25 @@ def make_inputs(network: ContextNetwork) -> dict:
     return add_log_q(network, {"contexts": make_contexts()})
 
 
-def test_every_registered_layer_and_network_is_among_them():
+def list_arguments(kind: type[ConfiguredLayer]) -> set[str]:
+    """Return the arguments of a layer and its base classes in the package."""
+    names: set[str] = set()
+    for base in kind.__mro__:
+        if base.__module__.startswith("keras_nplm") and "__init__" in vars(base):
+            names.update(inspect.signature(base.__init__).parameters)
+    return names - {"self", "args", "kwargs"}
+
+
+def test_every_registered_layer_is_among_them_and_tells_its_arguments():
     seen: set[type] = set()
     for name in NETWORKS:
         network = build(name)
         seen.add(type(network))
         for layer in network._flatten_layers():
             seen.add(type(layer))
+            if isinstance(layer, ConfiguredLayer):
+                missing = list_arguments(type(layer)) - layer.get_config().keys()
+                assert not missing, f"{type(layer).__name__}.options must have {missing}"
     registered = keras.saving.get_custom_objects()
     for name, kind in registered.items():
         is_part = isinstance(kind, type) and issubclass(kind, (ConfiguredLayer, ContextNetwork))
@@ -322,15 +334,6 @@ def test_a_step_on_segments_is_one_on_their_windows_that_have_a_target(name, bou
 # Files
 
 
-def list_arguments(kind: type[ConfiguredLayer]) -> set[str]:
-    """Return the arguments of a layer and its base classes in the package."""
-    names: set[str] = set()
-    for base in kind.__mro__:
-        if base.__module__.startswith("keras_nplm") and "__init__" in vars(base):
-            names.update(inspect.signature(base.__init__).parameters)
-    return names - {"self", "args", "kwargs"}
-
-
 def assert_same(network: ContextNetwork, other: ContextNetwork) -> None:
     """Compare class, configuration, weights and scores, exactly."""
     assert type(other) is type(network)
@@ -351,10 +354,6 @@ def test_a_clone_is_the_same_network(name):
     clone = keras.models.clone_model(network)
     clone.set_weights(network.get_weights())
     assert_same(network, clone)
-    for layer in network._flatten_layers(include_self=False):
-        if isinstance(layer, ConfiguredLayer):
-            missing = list_arguments(type(layer)) - layer.get_config().keys()
-            assert not missing, f"{type(layer).__name__}.options must have {missing}"
 
 
 # a file has the weights of each part, whatever its pair

@@ -246,7 +246,7 @@ def padding_has_a_vector_as_a_target(original, *arguments):
     return within(original, PAD_ID=-1)(*arguments)
 
 
-@changes("layers.heads.base:Head.__init__", "layers/heads/test_linear.py")
+@changes("layers.heads.base:Head.__init__", OF_NETWORKS)
 def an_output_computes_copies_in_16_bits(original, self, *arguments, **options):
     original(self, *arguments, **options)
     self.autocast = True
