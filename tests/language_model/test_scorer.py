@@ -13,7 +13,6 @@ from keras_nplm.data.ids import PAD_ID
 from tests.language_models import VOCABULARY, build
 from tests.tokenizers import KINDS, build_model, build_vocabulary
 
-
 LINES = ["the Cat sat, 3 hats", "that cat's hat", "a mat: the act"] * 4
 MODELS = {
     (name, boundary): build_model(
