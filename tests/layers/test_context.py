@@ -18,12 +18,6 @@ V = 11  # words
 M = 3  # components of a word vector
 
 
-def make_contexts(order: int, size: int = 7) -> np.ndarray:
-    contexts = np.random.default_rng(1).integers(1, V, (size, order - 1)).astype(np.int32)
-    contexts[0, 0] = 0
-    return contexts
-
-
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize(
     "embed",
@@ -33,7 +27,7 @@ def make_contexts(order: int, size: int = 7) -> np.ndarray:
     ],
 )
 def test_id_outside_the_vocabulary_gives_nan(embed, training):
-    contexts = make_contexts(8, size=6)
+    contexts = np.full((6, 7), 4, np.int32)
     contexts[1, 0] = V
     contexts[2, -1] = -1
     found = embed(contexts, training=training).numpy()

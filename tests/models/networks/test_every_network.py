@@ -34,26 +34,20 @@ from tests.every_network import (
     make_targets,
 )
 from tests.formulas import Formulas, log_softmax, wide
+from tests.marks import mark_long
 
 LENGTHS = {"stream": 12, "sentence": 4, "text": 1}  # targets of a segment
 EMBEDS = [name for name in NETWORKS if name.startswith("embed ")]
 ROWS = np.arange(B)
 
 
-def mark_pairs_long() -> list:
-    """Return the names of networks.
-
-    Those of two parts that others have, too, are for the long tests.
-    """
-    names = []
-    for name in NETWORKS:
-        head, _, objective = name.partition(" / ")
-        is_new = head == "linear" or objective in ("", "likelihood")
-        names.append(name if is_new else pytest.param(name, marks=pytest.mark.long))
-    return names
+def has_a_new_part(name: str) -> bool:
+    """Return whether no network before it has its head or its objective."""
+    head, _, objective = name.partition(" / ")
+    return head == "linear" or objective in ("", "likelihood")
 
 
-of_every_part = pytest.mark.parametrize("name", mark_pairs_long())
+of_every_part = pytest.mark.parametrize("name", mark_long(NETWORKS, has_a_new_part))
 # each layer once: these tests do not depend on the objective
 of_every_scorer = pytest.mark.parametrize(
     "name", [name for name in NETWORKS if "/" not in name or "/ likelihood" in name]

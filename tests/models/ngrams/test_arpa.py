@@ -14,8 +14,8 @@ from keras_nplm.models.ngrams import (
     read_arpa,
     write_arpa,
 )
+from tests.language_models import VOCABULARY, build
 
-WORDS = ["the", "cat", "sat", "on", "mat"]
 LN10 = np.log(10)
 
 # As SRILM writes it: a comment first, tabs, -99 for no probability, back-offs left out; "sat on"
@@ -49,13 +49,6 @@ ngram 3=1
 """
 
 
-def _text(boundary: str) -> np.ndarray:
-    rng = np.random.default_rng(5)
-    ids = rng.choice([1, 4, 5, 6, 7], 600).astype(np.int32)  # "mat" never occurs
-    ids[::8] = 3
-    return np.append(ids, 3).astype(np.int32)
-
-
 @pytest.fixture
 def read(tmp_path):
     """Function that reads a model from the text of an ARPA file, with a given vocabulary or its
@@ -84,17 +77,16 @@ def _log10(model: BackoffModel, vocabulary: Vocabulary, words: str) -> float:
 )
 def test_written_models_are_read_back(tmp_path, monkeypatch, boundary, name, threshold):
     monkeypatch.setattr(arpa, "_BLOCK_NGRAMS", 7)
-    vocabulary = Vocabulary(WORDS)
-    model = prune(kneser_ney(_text(boundary), 9, 4, boundary), threshold)
-    write_arpa(tmp_path / name, model, vocabulary)
+    model = prune(build("kneser-ney", boundary), threshold)
+    write_arpa(tmp_path / name, model, VOCABULARY)
     assert (tmp_path / name).read_bytes().startswith(b"\x1f\x8b") == name.endswith(".gz")
     contexts = np.random.default_rng(1).choice([0, 1, 2, 4, 5, 6, 7, 8], (60, 3))
     expected = np.exp(model.next_log_probs(contexts))
-    same, _ = read_arpa(tmp_path / name, vocabulary)
+    same, _ = read_arpa(tmp_path / name, VOCABULARY)
     np.testing.assert_allclose(np.exp(same.next_log_probs(contexts)), expected, atol=1e-6)
     own, words = read_arpa(tmp_path / name)
-    assert sorted(words.words) == sorted(vocabulary.words)
-    there = np.array([words.words.index(word) for word in vocabulary.words])
+    assert sorted(words.words) == sorted(VOCABULARY.words)
+    there = np.array([words.words.index(word) for word in VOCABULARY.words])
     found = own.next_log_probs(there[contexts])[:, there]
     np.testing.assert_allclose(np.exp(found), expected, atol=1e-6)
 
@@ -131,7 +123,7 @@ def test_files_of_other_tools_are_read(read, text, words, expected):
     assert _log10(model, vocabulary, words) == pytest.approx(expected, abs=1e-6)
 
 
-DOG = Vocabulary([*WORDS[:4], "dog"])
+DOG = Vocabulary(["the", "cat", "sat", "on", "dog"])
 PADDED = "\\data\\\nngram 1=4\n\n\\1-grams:\n-99 <s>\n-1 </s>\n-1 <unk>\n-.301 the\n\n\\end\\\n"
 
 

@@ -40,12 +40,6 @@ def _score(model):
     return [score.log_prob for score in scores]
 
 
-def _draw_ngrams(model):
-    rng = np.random.default_rng(0)
-    contexts = rng.choice([0, 1, 2, 4, 5, 6], (40, model.order - 1)).astype(np.int32)
-    return contexts, rng.choice([1, 3, 4, 5, 6], 40).astype(np.int32)
-
-
 def _approximate():
     model = approximate(kneser_ney(IDS, SIZE, HIGH), IDS, HIGH, "sentence")
     return fit_unigrams(prune(model, 1e-2), model.unigrams)
