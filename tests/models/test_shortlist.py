@@ -8,7 +8,7 @@ import pytest
 from keras_nplm import DynamicSettings, Mixture, Shortlist, Uniform, evaluate, make_dynamic
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import kneser_ney
-from tests.language_models import BUILDERS, V, build, make_text
+from tests.language_models import BUILDERS, Table, V, build, make_text
 
 LISTED = 7  # ids 4 to 6 are the words of the list
 
@@ -47,10 +47,6 @@ def _check(model: Shortlist, contexts: np.ndarray, expected: np.ndarray) -> None
     np.testing.assert_allclose(np.exp(one_by_one).reshape(-1, size), expected, rtol=1e-5, atol=1e-9)
 
 
-def _build_low_order():
-    return kneser_ney(make_text(1, "stream"), V, 2, "stream")
-
-
 def _build_mixture():
     return Mixture([build("kneser-ney", "stream"), Uniform(V, "stream")], [0.7, 0.3])
 
@@ -58,7 +54,10 @@ def _build_mixture():
 @pytest.mark.parametrize(
     "build_background",
     [
-        pytest.param(_build_low_order, id="a lower order, looked up"),
+        pytest.param(
+            lambda: kneser_ney(make_text(1, "stream"), V, 2, "stream"),
+            id="a lower order, looked up",
+        ),
         pytest.param(_build_mixture, id="a mixture, summed"),
         pytest.param(lambda: build("kneser-ney", "sentence"), id="a higher order, in sentences"),
     ],
@@ -70,28 +69,12 @@ def test_probabilities_follow_the_formulas_and_sum_to_1(build_background):
     _check(model, contexts, _predict_plainly(model, contexts))
 
 
-class _Fixed(NextWordModel):
-    """The words outside the list have this mass after every context."""
-
-    order = 2
-    vocabulary_size = V
-    boundary = "stream"
-
-    def __init__(self, outside):
-        p = np.where(np.arange(V) < LISTED, (1 - outside) / LISTED, outside / (V - LISTED))
-        self._log_prob_of_words = np.log(np.maximum(p, 1e-300))
-
-    def _log_prob(self, context_ids, target_ids):
-        return self._log_prob_of_words[target_ids]
-
-    def _next_log_probs(self, context_ids):
-        return np.tile(self._log_prob_of_words, (len(context_ids), 1))
-
-
 @pytest.mark.parametrize("outside, mass", [(0, 0), (1, 1), (1 + 1e-6, 1)])
 def test_all_mass_is_in_the_list_or_outside(outside, mass):
     """Also if a background sums to a little more than 1."""
-    model = _build(_Fixed(outside))
+    is_listed = np.arange(V) < LISTED
+    p = np.where(is_listed, (1 - outside) / LISTED, outside / (V - LISTED))
+    model = _build(Table(np.tile(np.maximum(p, 0), (V, 1)), "stream"))
     contexts = np.array([[4, 5]])
     p = np.exp(model.next_log_probs(contexts))
     assert p[0, :LISTED].sum() == pytest.approx(1 - mass, abs=1e-6)
