@@ -1,4 +1,4 @@
-"""Segments in training: weights, metrics, datasets and what is refused; texts read as segments.
+"""Segments in training: weights and metrics; texts read as segments.
 
 Their probabilities and gradients are those of n-grams: see test_every_network.py.
 """
@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import InputError
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models.dynamic import DynamicSettings
 from keras_nplm.models.dynamic.network import DynamicNPLM
@@ -43,16 +42,6 @@ def test_places_without_a_target_count_nothing():
         results.append([*history.values(), figures, *network.get_weights()])
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
-
-
-def test_segments_that_have_no_form_are_refused():
-    network = build_network("pointer linear")
-    segments, targets, _ = make_segments("stream", 4)
-    network.compile(loss="sparse_categorical_crossentropy", run_eagerly=True)
-    with pytest.raises(InputError, match="`loss` must be the model's own for segments"):
-        network.evaluate({"segments": segments}, targets, verbose=0)
-    with pytest.raises(InputError, match=r"`segments` must be \[S, n-1\+T-1\], 7 words or more"):
-        network({"segments": segments[:, : N - 2]})
 
 
 # Texts are read as segments where this changes nothing

@@ -8,7 +8,6 @@ import tensorflow as tf
 import keras_nplm.layers.softmax as softmax
 from keras_nplm import (
     NPLM,
-    InputError,
     LazySGD,
     Likelihood,
     NoiseContrastive,
@@ -215,14 +214,6 @@ def test_a_loss_or_a_metric_changes_no_update(kind, make_targets, options):
     expected = find_step(build_nplm(weight_decay=0.2), contexts, targets)
     model = build_nplm(kind, weight_decay=0.2)
     assert_close(find_step(model, contexts, make_targets(targets), **options), expected)
-
-
-def test_a_loss_of_another_form_is_refused():
-    with pytest.raises(InputError, match=r"`from_logits` must be False.*returns probabilities"):
-        build_nplm().compile("sgd", SPARSE(from_logits=True))
-    contexts, targets = make_batch()
-    with pytest.raises(InputError, match=r"`y` must be \[B\].*categorical_crossentropy"):
-        find_step(build_nplm(), contexts, np.eye(V)[targets])
 
 
 def test_a_width_of_contexts_that_is_not_known_is_checked_in_the_graph():
