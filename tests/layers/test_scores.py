@@ -6,14 +6,7 @@ import tensorflow as tf
 
 from keras_nplm import LinearHead
 from keras_nplm.layers.scores import Scores, compute_log_prob
-from tests.every_network import (
-    N,
-    V,
-    add_log_q,
-    build_network,
-    make_contexts,
-    make_segments,
-)
+from tests.every_network import N, V, build, make_inputs, make_segments
 from tests.formulas import log_sum_exp, wide
 from tests.networks import randomise
 
@@ -36,10 +29,10 @@ def make_scores(name: str) -> Scores:
         head = LinearHead(V)
         head.build((None, 0))
         return randomise(head).scores(tf.zeros((N, 0)))
-    network = build_network(name.removesuffix(" of segments"))
+    network = build(name.removesuffix(" of segments"))
     if name.endswith("segments"):
         return network.scores({"segments": make_segments("stream", 3)[0]})
-    return network.scores(add_log_q(network, {"contexts": make_contexts()}))
+    return network.scores(make_inputs(network))
 
 
 def test_every_class_of_scores_is_tried():

@@ -3,7 +3,6 @@
 The formulas are in `tests.formulas`, in NumPy.
 """
 
-import functools
 import inspect
 import itertools
 
@@ -28,8 +27,10 @@ from tests.every_network import (
     N,
     V,
     add_log_q,
+    build,
     build_network,
     make_contexts,
+    make_inputs,
     make_segments,
     make_targets,
 )
@@ -52,16 +53,6 @@ of_every_part = pytest.mark.parametrize("name", mark_long(NETWORKS, has_a_new_pa
 of_every_scorer = pytest.mark.parametrize(
     "name", [name for name in NETWORKS if "/" not in name or "/ likelihood" in name]
 )
-
-
-@functools.cache
-def build(name: str, dtype: str = "float32", boundary: str = "stream") -> ContextNetwork:
-    """Return a network that tests share and do not change."""
-    return build_network(name, dtype, boundary)
-
-
-def make_inputs(network: ContextNetwork) -> dict:
-    return add_log_q(network, {"contexts": make_contexts()})
 
 
 def list_arguments(kind: type[ConfiguredLayer]) -> set[str]:

@@ -3,8 +3,6 @@
 Their probabilities and gradients are those of n-grams: see test_every_network.py.
 """
 
-import functools
-
 import keras
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models.dynamic import DynamicSettings
 from keras_nplm.models.dynamic.network import DynamicNPLM
 from keras_nplm.models.networks import probabilities
-from tests.every_network import N, V, build_network, make_segments
+from tests.every_network import N, V, build, build_network, make_segments
 from tests.language_models import make_text
 
 
@@ -47,12 +45,6 @@ def test_places_without_a_target_count_nothing():
 # Texts are read as segments where this changes nothing
 
 
-@functools.cache
-def build_reader(name, boundary):
-    """Return the network that tests of one boundary share: its graphs take most of their time."""
-    return build_network(name, "float64", boundary)
-
-
 def list_windows(marker):
     """Return windows over a text with a marker in it: contexts that no text of this boundary
     gives.
@@ -74,7 +66,7 @@ def list_windows(marker):
 def test_a_probability_does_not_depend_on_neighbours(name, boundary, monkeypatch):
     monkeypatch.setattr(probabilities, "LONG_ORDER", 2)
     monkeypatch.setattr(probabilities, "SEGMENT", 8)
-    network = build_reader(name, boundary)
+    network = build(name, "float64", boundary)
     of_text = extract_ngrams(make_text(1, boundary)[:98], N, boundary)
     for ngrams in (of_text, *map(list_windows, (0, 2, 3))):
         together = network.log_prob(ngrams[:, :-1], ngrams[:, -1])
@@ -88,7 +80,7 @@ def test_dynamic_evaluation_reads_chunks_as_segments(boundary):
     """The n-grams of a chunk in any order have the same gradient; only in text order are they
     segments.
     """
-    network = build_reader("pointer / nce, held out", boundary)
+    network = build("pointer / nce, held out", "float64", boundary)
     for ngrams in (extract_ngrams(make_text(1, boundary)[:98], N, boundary), list_windows(3)):
         places = np.arange(len(ngrams) // 8 * 8).reshape(-1, 8)
         shuffled = np.random.default_rng(8).permuted(places, axis=1).reshape(-1)

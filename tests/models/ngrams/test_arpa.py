@@ -14,7 +14,7 @@ from keras_nplm.models.ngrams import (
     read_arpa,
     write_arpa,
 )
-from tests.language_models import VOCABULARY, build
+from tests.language_models import VOCABULARY, V, build, make_text
 
 LN10 = np.log(10)
 
@@ -151,16 +151,14 @@ def test_words_that_only_the_vocabulary_has_share_the_probability_of_unk(read):
 def test_unk_and_new_words_have_the_sum_of_unk_and_lost_words(
     tmp_path, order, kept, new, threshold
 ):
-    rng = np.random.default_rng(3)
-    ids = rng.choice([1, *range(4, 12)], 900).astype(np.int32)
-    ids[::9] = 3
-    words = [f"w{i}" for i in range(8)]
-    model = prune(kneser_ney(ids, 12, order, "sentence"), threshold)
-    write_arpa(tmp_path / "model.arpa", model, Vocabulary(words))
-    other = Vocabulary([*words[:kept], *(f"new{i}" for i in range(new))])
+    model = prune(kneser_ney(make_text(1, "sentence"), V, order), threshold)
+    write_arpa(tmp_path / "model.arpa", model, VOCABULARY)
+    words = VOCABULARY.words[4 : 4 + kept]
+    other = Vocabulary([*words, *(f"new{i}" for i in range(new))])
     found, vocabulary = read_arpa(tmp_path / "model.arpa", other)
     assert vocabulary is other
     empty = order - found.order  # orders that are pruned away
+    rng = np.random.default_rng(3)
     contexts = rng.choice([2, *range(4, 4 + kept)], (80, order - 1))
     p = np.exp(found.next_log_probs(contexts[:, empty:]), dtype=np.float64)
     whole = np.exp(model.next_log_probs(contexts), dtype=np.float64)
