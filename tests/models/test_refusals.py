@@ -14,6 +14,7 @@ from keras_nplm import (
     DirectConnection,
     HybridNetwork,
     InputError,
+    Jackknife,
     LinearHead,
     Mixture,
     NgramCache,
@@ -26,6 +27,7 @@ from keras_nplm import (
     Vocabulary,
     evaluate,
     fit_mixture,
+    hybrid_dataset,
     write_arpa,
 )
 from keras_nplm.models import ngrams
@@ -141,6 +143,13 @@ NGRAMS = {
     "words of another model": lambda: write_arpa("x.arpa", MODEL, Vocabulary(["the"])),
 }
 
+JACKKNIFE = {
+    "one n-gram": lambda: Jackknife(TEXT[-1:], V, 2, folds=2),
+    "another text": lambda: hybrid_dataset(TEXT[3:], Jackknife(TEXT, V, 2), 3, 4),
+    "another boundary": lambda: hybrid_dataset(TEXT, Jackknife(TEXT, V, 2), 3, 4, boundary="text"),
+    "a model of another boundary": lambda: hybrid_dataset(TEXT, MODEL, 3, 4),
+}
+
 COMBINED = {
     "two boundaries": lambda: Mixture([UNIFORM, Uniform(V)], [0.5, 0.5]),
     "two vocabularies": lambda: Mixture([UNIFORM, Uniform(8, "stream")], [0.5, 0.5]),
@@ -162,8 +171,8 @@ BINS = ngrams.FrequencyBins.from_counts(ngrams.count_ngrams(TEXT, V, 2, "stream"
 
 @pytest.mark.parametrize(
     "calls",
-    [TRAINING, NETWORKS, NGRAMS, COMBINED],
-    ids=["training", "networks", "n-grams", "combined"],
+    [TRAINING, NETWORKS, NGRAMS, JACKKNIFE, COMBINED],
+    ids=["training", "networks", "n-grams", "jackknife", "combined"],
 )
 def test_models_refuse(calls, messages):
     for call in calls.values():
