@@ -72,8 +72,13 @@ def test_every_registered_layer_is_among_them_and_tells_its_arguments():
         for layer in network._flatten_layers():
             seen.add(type(layer))
             if isinstance(layer, ConfiguredLayer):
-                missing = list_arguments(type(layer)) - layer.get_config().keys()
+                config = layer.get_config()
+                arguments = list_arguments(type(layer))
+                missing = arguments - config.keys()
                 assert not missing, f"{type(layer).__name__}.options must have {missing}"
+                rates = {name: 0.25 for name in arguments if isinstance(config[name], float)}
+                other = type(layer).from_config(config | rates)
+                assert other.get_config() == config | rates
     registered = keras.saving.get_custom_objects()
     for name, kind in registered.items():
         is_part = isinstance(kind, type) and issubclass(kind, (ConfiguredLayer, ContextNetwork))
