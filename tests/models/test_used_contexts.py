@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from keras_nplm import (
     LanguageModel,
     Mixture,
+    Uniform,
     UnigramCache,
     deleted_interpolation,
     read_arpa,
@@ -53,8 +54,9 @@ MODELS = {name: build(name, "sentence") for name in ("kneser-ney", "class-based"
     "deleted interpolation": DELETED,
     "deleted interpolation of the paper": deleted_interpolation(*TEXTS, V, 3, back_off=False),
     "mixture": Mixture([KNESER_NEY, DELETED], [0.5, 0.5]),
+    # of contexts that its unigrams do not use
     "mixture by frequency": Mixture(
-        [KNESER_NEY, DELETED, build("uniform", "sentence"), KNESER_NEY], BINNED.weights, BINNED.bins
+        [prune(KNESER_NEY, 1e9), *[Uniform(V)] * 3], BINNED.weights, BINNED.bins
     ),
     "mixture with a cache": Mixture([KNESER_NEY, UnigramCache(V, "sentence", 3, 6)], [0.5, 0.5]),
 }
