@@ -43,6 +43,8 @@ def test_words_are_sampled_as_often_as_the_proposal_says(seed, k):
     assert often.sum() == k
     assert np.all(np.abs(often - expected) < 2.01)
     assert often[0] == often[2] == 0  # <pad> and <s> are never predicted
+    [least] = objective.noise.draw(np.zeros(1, np.float32))
+    assert expected[int(least)] > 1e-9
 
 
 @pytest.mark.parametrize(
