@@ -1,9 +1,24 @@
 """keras_nplm: the neural probabilistic language model of Bengio, Ducharme, Vincent & Jauvin (2003)
 for Keras.
 
-Ten packages in data-flow order, each importing only from those before it: `io`, `data`, `layers`,
-`models`, `language_model`, `rescoring`, `training`, `serving`, `experiments`, `cli`. The public
-names below are importable from here; each is imported when it is first used, so that `import
+Train a model on text, one sentence per line, and use it:
+
+    from keras_nplm import LanguageModel, open_corpus, train
+
+    train(open_corpus(train="my.txt"), "runs/mine")
+    language_model = LanguageModel.load("runs/mine")
+    language_model.next_words("The value of the", top_k=3)
+
+What you want, and the names to read on by `help(NAME)`:
+
+    score, complete, generate text     LanguageModel, Scorer, KenlmModel, CtcLanguageModel
+    train and save a whole model       open_corpus, train, choose_options, CONFIGURATIONS
+    train by Keras's `fit`             NPLM, Vocabulary, ngram_dataset, Perplexity
+    n-grams, mixtures, caches          estimate, kneser_ney, read_arpa, mix, Mixture
+    measure, rescore N-best lists      evaluate, SpellingModel, rescore_file, tune
+    serve                              export_saved_model, export_onnx, export_litert, export_page
+
+All public names are importable from here. Each is imported when it is first used, so that `import
 keras_nplm` loads neither Keras nor TensorFlow.
 
 `keras.models.load_model` knows our classes once a public name was used, and after `import
@@ -12,6 +27,10 @@ our builders after `import keras_nplm.data.corpora.tfds_builders`.
 
 `TF_CPP_MIN_LOG_LEVEL` is 1 unless it is set: TensorFlow's notices are hidden, warnings stay. Two of
 its lines come before it reads this level: that oneDNN is on, and that there is no CUDA driver.
+
+For developers: ten packages in data-flow order, each importing only from those before it: `io`,
+`data`, `layers`, `models`, `language_model`, `rescoring`, `training`, `serving`, `experiments`,
+`cli`.
 
 To add a tokenizer, start in `data.tokenizers`; a layer, a head, an objective or a kind of network,
 and their options, in `training.network`; a method of n-gram models, in `training.methods`; the

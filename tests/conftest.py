@@ -68,6 +68,12 @@ def pytest_configure(config: pytest.Config) -> None:
             importlib.import_module("keras_nplm.training.train")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores, as some tests wait for others; four are enough."""
+    return min(4, (os.cpu_count() or 1) + 1)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not even import files of which all tests are long, where long tests are left out, and
     files without a marked test, where `.ci/run` runs those alone.

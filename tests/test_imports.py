@@ -106,6 +106,13 @@ def test_the_files_to_read_first_exist():
     assert all((ROOT / name).is_file() for name in named)
 
 
+def test_the_names_that_the_help_begins_with_exist():
+    _, _, text = keras_nplm.__doc__.partition("What you want")
+    rows = [line.strip().split("   ")[-1] for line in text.partition("\n\nAll")[0].splitlines()]
+    named = [name for row in rows[2:] for name in row.strip().split(", ")]
+    assert len(named) > 20 and {*named} <= {*keras_nplm.__all__}
+
+
 def test_layers_and_metrics_run_on_every_keras_backend():
     # they use TensorFlow where it is the backend
     chosen = {"ops", "lookup", "softmax", "energy_ops"}

@@ -175,8 +175,20 @@ def test_one_string_is_no_list(messages):
         lambda: NGRAM.evaluate("the cat"),
         lambda: NBestList("0", "the cat"),
         lambda: VOCABULARY.encode("the cat"),
-        lambda: keras_nplm.open_corpus(train="text.txt"),
         lambda: keras_nplm.open_corpus(normalise="lower"),
         lambda: keras_nplm.mix("model", "target"),
     ):
         messages.refuse(call)
+
+
+def test_tokens_are_no_text(messages):
+    for call in (NGRAM.next_words, NGRAM.complete_prefix, NGRAM.generate):
+        messages.refuse(lambda call=call: call(["the", "cat"]))
+
+
+def test_one_name_stands_for_a_list_of_files(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("the cat sat\n" * 30)
+    for train in (path, str(path), [path]):
+        corpus = keras_nplm.open_corpus(train=train)
+        assert next(corpus.sentences("train")) == ["the", "cat", "sat"]

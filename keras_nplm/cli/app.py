@@ -5,7 +5,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from inspect import BoundArguments
 from typing import Any
 
-from cyclopts import App, Argument, CycloptsError, Group, Parameter
+from cyclopts import (
+    App,
+    Argument,
+    CycloptsError,
+    Group,
+    Parameter,
+    UnusedCliTokensError,
+)
 
 from keras_nplm.cli.parameters import (
     ARGUMENTS,
@@ -76,7 +83,7 @@ _COMMANDS = (
         "mix",
         "estimating:mix",
         "Mix models, with weights fitted on the validation split.",
-        "runs/mine runs/ngrams --uniform --output runs/mixed",
+        "runs/network runs/ngrams --uniform --output runs/mixed",
     ),
     Command(
         "adapt",
@@ -229,12 +236,24 @@ def parse(
     except CycloptsError as error:
         if isinstance(error.__cause__, InputError):  # of a converter
             raise error.__cause__ from error
-        error.verbose = False
-        message = " ".join(str(error).split())
-        raise InputError(f"{message} Fix: see `{NAME} {words[0]} --help`.") from error
+        flags = _list_flags(app[words[0]].assemble_argument_collection())
+        raise InputError(_describe_error(error, words[0], flags)) from error
     for name in not_parsed:
         bound.arguments[name] = Call(tuple(words), is_json)
     return function, bound
+
+
+def _describe_error(error: CycloptsError, command: str, flags: Collection[str]) -> str:
+    """Return the message of a command line that cannot be read, with its remedy."""
+    error.verbose = False
+    message = " ".join(str(error).split())
+    fix = f"see `{NAME} {command} --help`"
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        given = " ".join(error.unused_tokens)
+        message = f"Unexpected argument {given!r}."
+        if "--train" in flags:
+            fix = f"write --train {given}"
+    return f"{message} Fix: {fix}."
 
 
 def select_set_options(arguments: Iterable[Argument]) -> dict[str, Argument]:
@@ -244,6 +263,11 @@ def select_set_options(arguments: Iterable[Argument]) -> dict[str, Argument]:
         for argument in arguments
         if find_title(argument).startswith(SET_TITLE)
     }
+
+
+def _list_flags(arguments: Iterable[Argument]) -> set[str]:
+    """List the flags of a command."""
+    return {name for argument in arguments if argument.parse for name in argument.names}
 
 
 def find_title(argument: Argument) -> str:
@@ -261,7 +285,8 @@ def _mark_words(app: App, words: Sequence[str]) -> list[str]:
     """
     arguments = app[words[0]].assemble_argument_collection()
     advanced = select_set_options(arguments)
-    flags = {name for argument in arguments if argument.parse for name in argument.names}
+    flags = _list_flags(arguments)
+    hidden = {argument.name for argument in advanced.values()}
     end = words.index("--") if "--" in words else len(words)
     marked: list[str] = []
     is_set = False
@@ -275,9 +300,10 @@ def _mark_words(app: App, words: Sequence[str]) -> list[str]:
         if is_set and equals:
             marked.append(_make_flag(value, advanced, flags))
         elif option in advanced:
-            raise InputError(
-                f"Unknown option {name}. Fix: write --set {option}={value or 'VALUE'}."
-            )
+            longer = [flag for flag in sorted(flags - hidden) if flag.startswith(f"{name}-")]
+            close = f" Did you mean {longer[0]}?" if longer else ""
+            fix = f"write --set {option}={value or 'VALUE'}."
+            raise InputError(f"Unknown option {name}.{close} Fix: {fix}")
         elif not is_set and name in flags:
             marked.append(word)
         elif not is_set:

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from keras_nplm.cli.configurations import ConfigName, TextFlags, get_configuration
+from keras_nplm.cli.configurations import (
+    ConfigName,
+    TextFlags,
+    announce_text,
+    get_configuration,
+)
 from keras_nplm.cli.corpus import (
     NO_TEXTS,
     CorpusFlags,
@@ -54,7 +59,9 @@ def _print_ngram(result: dict) -> None:
     numbers = enumerate(result["ngrams"], start=1)
     listed = ", ".join(f"{number:,} {order}-grams" for order, number in numbers)
     measured = ": {seconds} s, {cpu_seconds} CPU s" if "seconds" in result else ""
-    print_lines(result, listed + measured, VOCABULARY)
+    print_lines(
+        result, listed + measured, "text is read with the tokenizer {tokenizer}", VOCABULARY
+    )
     print_splits(result)
 
 
@@ -75,11 +82,12 @@ def ngram(
     """Estimate an n-gram model and evaluate it.
 
     Args:
-        arpa: ARPA file, plain or .gz, to read instead of a corpus; to mix it with a model, name the
-            vocabulary.txt of the model
+        arpa: ARPA file, plain or .gz, to read instead of a corpus; its --tokenizer is whitespace,
+            unless it is given; to mix it with a model, name the vocabulary.txt and the tokenizer of
+            the model
         counts: file of n-gram counts, as `ngram-count -write` of SRILM writes, plain or .gz, from
             which Kneser-Ney is estimated instead of from a corpus; its highest order is the default
-            of --order
+            of --order, and whitespace that of --tokenizer
     """
     from keras_nplm.training.estimate import estimate, estimate_from_counts, import_arpa
 
@@ -117,6 +125,7 @@ def ngram(
             corpus, texts, resample, named=named.corpus, words=words, vocabulary=vocabulary
         )
         chosen = named.options.replace(**{**opened.fixed_options, **words})
+        announce_text(config, chosen.text, words)
         options = {"method": "kneser-ney", "order": chosen.network.ngram_order, **method}
         result = estimate(corpus=opened, directory=output, text=chosen.text, **options)
     result["directory"] = output

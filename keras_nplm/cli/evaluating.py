@@ -83,7 +83,8 @@ def evaluate(
 
     Several models are compared in a table. Bits per character, and per byte of UTF-8, are
     comparable between models of different tokens, perplexities are not. A sentence names the
-    options in which the models differ.
+    options in which the models differ. The <unk> of an ARPA file is spelled by a model of its
+    words.
 
     Args:
         split: split of the corpus

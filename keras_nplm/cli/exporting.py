@@ -202,7 +202,10 @@ def _choose_format(target: str, wanted: Format | None) -> Format:
         is_fitting = ending not in _ENDINGS and name == plain
     else:  # so that no other file is written over
         is_fitting = _ENDINGS.get(ending) == format
-    wanted_path = f"a path with an ending of the format {format}"
+    endings = [ending for ending, other in _ENDINGS.items() if other == format]
+    wanted_path = f"a file that ends in {' or '.join(endings)} for the format {format}"
+    if not endings:
+        wanted_path = f"a directory without an ending for the format {format}"
     fix = f"choose one of {', '.join(_ENDINGS)} for a file, and none for a directory."
     check_argument("TARGET", is_fitting, wanted_path, repr(target), fix)
     return format
@@ -258,9 +261,9 @@ def _export_arpa(
     result: dict[str, Any] = {"ngrams": model.num_ngrams}
     if not isinstance(language_model.model, BackoffModel):
         result["approximated"] = directory
-        tokenizer = language_model.tokenizer
-        # `evaluate` reads ARPA files of plain words alone
-        if tokenizer.kind in list_word_tokenizers() and not tokenizer.steps:
-            command = f"keras-nplm evaluate {directory} {display_url(target)} --text FILE"
-            result["compare"] = " ".join([command, *tokenizer.flags])
+    tokenizer = language_model.tokenizer
+    # `evaluate` reads ARPA files of plain words alone
+    if tokenizer.kind in list_word_tokenizers() and not tokenizer.steps:
+        command = f"keras-nplm evaluate {directory} {display_url(target)} --text FILE"
+        result["compare"] = " ".join([command, *tokenizer.flags])
     return result

@@ -6,7 +6,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from keras_nplm.cli.configurations import ConfigName, TextFlags, get_configuration
+from keras_nplm.cli.configurations import (
+    ConfigName,
+    TextFlags,
+    announce_text,
+    get_configuration,
+)
 from keras_nplm.cli.corpus import (
     NO_TEXTS,
     CorpusFlags,
@@ -64,6 +69,7 @@ def prepare(
 
     named = get_configuration(config)
     chosen = dataclasses.replace(named.options.text, **words)
+    announce_text(config, chosen, words)
     chunks = None
     if runner == _LOCAL:
         given = {"pipeline_options": pipeline_options}

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -89,14 +89,20 @@ def rescore(
 ) -> dict:
     """Rescore and re-rank the N-best lists of a decoder.
 
+    The output has new features: NAME is ln P of a hypothesis; NAME_words and NAME_unk are its
+    numbers of tokens and of unknown words, written if they have a weight. In Moses the new total
+    replaces the score, and NAME_before is the old score. In TSV NAME_total is the new total, in the
+    last column. Of Kaldi, FILE has the words, and FILE.NAME and FILE.NAME_total are archives of
+    costs.
+
     Args:
         nbest: file of N-best lists of any size, plain or compressed; a TSV file may have a header
         format: format of the N-best lists
         scores: Kaldi archives of costs, -ln P, each with the name of its feature
         weights: weights of features
         name: name of the model's feature in the output
-        tune: reference texts to tune the weights: line i for list i (Moses), or after the list's
-            name
+        tune: reference texts to tune the weights: one line for each list, in order (Moses), or
+            after the list's name
         references: reference texts to report the errors, without tuning
         output: file to write in the same format, gzipped if it ends in .gz
         tokenizer: word tokenizer of the hypotheses
@@ -139,6 +145,7 @@ def rescore(
         )
     if tune is not None:
         _warn_of_few_lists(result["lists"], len(result["weights"]))
+        _warn_of_negative_total(result["weights"], name)
     _warn_of_unknown(result)
     if losses:
         for key in ("baseline", "oracle", "rescored"):
@@ -160,6 +167,20 @@ def _warn_of_few_lists(lists: int, weights: int) -> None:
             "lists, and the error rate of other lists is usually higher than the printed one. "
             f"Fix: tune on {enough:,} lists or more, {_LISTS_PER_WEIGHT} for each weight, and "
             "measure the error rate on other lists (`--weights`, `--references`).",
+            file=sys.stderr,
+        )
+
+
+def _warn_of_negative_total(weights: Mapping[str, float], name: str) -> None:
+    """Warn if tuned weights rank against the total of the decoder."""
+    from keras_nplm.rescoring.ranking import find_total
+
+    total = find_total(weights, name)
+    if total is not None and weights[total] < 0:
+        print(
+            f"Warning: the tuned weight of {total}, the decoder's total, is negative: what the "
+            "decoder likes less comes first. Fix: give totals that are greater for better "
+            "hypotheses, such as -cost, or tune on more lists.",
             file=sys.stderr,
         )
 

@@ -2,14 +2,13 @@
 
 import os
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from keras_nplm.cli.configurations import ConfigName, get_configuration
+from keras_nplm.cli.configurations import ConfigName, announce_text, get_configuration
 from keras_nplm.cli.corpus import (
     GROUP,
     NO_TEXTS,
@@ -31,10 +30,10 @@ from keras_nplm.cli.parameters import (
 )
 from keras_nplm.cli.printing import VOCABULARY, print_lines, print_splits, printed_as, printed_by
 from keras_nplm.data.tokenizers.base import Unit
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.fields import describe_fields
 from keras_nplm.io.memory import keep_freed_memory
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
-from keras_nplm.training.configurations import SMALL, list_flags
 from keras_nplm.training.network import Network
 from keras_nplm.training.optimisation import Training
 from keras_nplm.training.options import (
@@ -43,6 +42,7 @@ from keras_nplm.training.options import (
     RunOptions,
     TextOptions,
     TextStatistics,
+    read_options,
 )
 
 _NETWORK = Group.create_ordered("network")
@@ -176,9 +176,7 @@ def train(
     if config is not None:
         replaced = named.options.replace(**{**opened.fixed_options, **options})
         chosen = replaced.flatten()
-        flags = list_flags(Options(text=replaced.text), SMALL, without=options)
-        if flags:
-            print(f"{config} reads text by {' '.join(flags)}: flags override it.", file=sys.stderr)
+        announce_text(config, replaced.text, options)
     _check_directories(output, background, options)
     from keras_nplm.training.train import train
 
@@ -227,6 +225,16 @@ def _check_directories(output: str, background: str | None, given: Mapping[str, 
         read_description(Path(background))
 
 
+def _read_network(directory: str) -> tuple[Options, int]:
+    """Return the options of the network of a model directory, and |V|."""
+    from keras_nplm.language_model.directory import read_description
+
+    config, vocabulary = read_description(Path(directory))
+    fix = "name a directory that `train` wrote."
+    check_argument("DIR", "head" in config, "a directory with a trained network", directory, fix)
+    return read_options(config), len(vocabulary)
+
+
 @printed_as(
     "{parameters:,} parameters",
     "{flops_scoring:.3g} floating-point operations per n-gram to score, normalised exactly",
@@ -234,8 +242,12 @@ def _check_directories(output: str, background: str | None, given: Mapping[str, 
     "{flops_of_all_epochs:.3g} floating-point operations in all epochs",
 )
 def size(
+    directory: Annotated[
+        str | None, FETCHED, Parameter(name="DIR", help="model directory written by train")
+    ] = None,
+    /,
     *,
-    vocabulary_size: Annotated[int, make_parameter(_STATISTICS["vocabulary_size"])],
+    vocabulary_size: Annotated[int | None, make_parameter(_STATISTICS["vocabulary_size"])] = None,
     tokens: Annotated[int | None, make_parameter(_STATISTICS["tokens"])] = None,
     token: Annotated[Literal["word", "character"] | None, make_parameter(_TOKEN)] = None,
     config: ConfigName = None,
@@ -244,8 +256,8 @@ def size(
 ) -> dict:
     """Count a network's parameters and floating-point operations.
 
-    With `--tokens` the operations of all epochs are counted. Without `--config` it also chooses the
-    options, by the size of the text.
+    The network is that of a model directory, or of the options. With `--tokens` the operations of
+    all epochs are counted. Without `--config` it also chooses the options, by the size of the text.
     """
     from keras_nplm.training.adaptive_default import choose_options
     from keras_nplm.training.sizes import compute_sizes
@@ -258,7 +270,17 @@ def size(
     given = dict(network)
     if epochs is not None:
         given["epochs"] = epochs
-    if tokens is None or config is not None:
+    if directory is not None:
+        others = {"vocabulary_size": vocabulary_size, "config": config, "token": token}
+        check_left_out(others, "with a model directory", "leave it out.")
+        options, vocabulary_size = _read_network(directory)
+        options = options.replace(**given)
+    elif vocabulary_size is None:
+        raise InputError(
+            "`--vocabulary-size` must be given without a model directory. Received: none. "
+            "Fix: add --vocabulary-size N, or name a directory."
+        )
+    elif tokens is None or config is not None:
         options = get_configuration(config).options.replace(**given)
     else:
         unit: Unit = "characters" if token == "character" else "words"

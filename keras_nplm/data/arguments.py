@@ -29,6 +29,12 @@ def _check_item(argument: str, kind: Any, wanted: str, item: Any) -> Any:
     return item
 
 
+def check_text(text: Any, argument: str) -> None:
+    """Refuse tokens, or any other object, in place of one text."""
+    fix = "join the words by spaces."
+    check_argument(argument, isinstance(text, str), "one string", shorten_value(text), fix)
+
+
 def check_lines(lines: Any, argument: str = "lines") -> Iterator[str]:
     """Iterate over lines of text, without line ends; see `check_items`."""
     return (line.rstrip("\r\n") for line in check_items(lines, argument))

@@ -242,7 +242,8 @@ def _describe_split(
         }
     if not sums["sentences"]:
         raise InputError(
-            f"The {split} split of {corpus.name} must have a sentence. Received: no text."
+            f"The {split} split of {corpus.name} must have a sentence. Received: no text. Fix: add "
+            "text; a function of `Corpus.splits` must return a new iterator at each call."
         )
     return {**sums, "shards": names}
 

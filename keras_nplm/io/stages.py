@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -311,10 +312,44 @@ def check_stages(directory: Path) -> None:
     """
     if is_remote(directory):
         return
-    stages = Stages(directory)
-    is_saved = stages.is_made(MODEL) and stages.read_key("text") is None
-    if is_saved or not (directory / MANIFEST).exists():
+    if _is_saved(directory) or not (directory / MANIFEST).exists():
         check_output_directory(directory)
+
+
+def _is_saved(directory: Path) -> bool:
+    """Return whether a directory holds a model without a run that made it."""
+    stages = Stages(directory)
+    return stages.is_made(MODEL) and stages.read_key("text") is None
+
+
+def _is_replaceable(directory: Path) -> bool:
+    """Return whether a directory holds a saved model alone, without the figures of a command."""
+    return _is_saved(directory) and not (directory / "metrics.json").exists()
+
+
+@contextlib.contextmanager
+def replace_saved_model(directory: Path) -> Iterator[Path]:
+    """Yield a free path, whose content takes the place of a saved model at the end of the block;
+    where there is no saved model, the directory itself.
+
+    A killed process leaves the old model where it was, or in a hidden directory beside it.
+    """
+    if not _is_replaceable(directory):
+        yield directory
+        return
+    directory = directory.absolute()
+    with lock_directory(directory):
+        pass  # no other process writes it
+    with tempfile.TemporaryDirectory(prefix=".nplm-", dir=directory.parent) as scratch:
+        new, old = Path(scratch, "new"), Path(scratch, "old")
+        yield new
+        try:
+            directory.rename(old)
+            new.rename(directory)
+        except BaseException:
+            if not directory.exists():
+                old.rename(directory)
+            raise
 
 
 @contextlib.contextmanager
@@ -339,9 +374,11 @@ def check_output_directory(directory: Path, argument: str = "--output") -> None:
     if not all(path.name == LOCK_NAME or is_temporary(path) for path in paths):
         is_model = (directory / MANIFEST).exists()
         held = "already holds a model" if is_model else "exists and is not a model directory"
+        other = "Or delete the directory, if an interrupted command left it."
+        if argument == "directory" and _is_replaceable(directory):
+            other = "Or replace the saved model by `overwrite=True`."
         raise InputError(
-            f"{directory} {held}. Fix: {advise_new_output(directory, argument)}. "
-            "Or delete the directory, if an interrupted command left it."
+            f"{directory} {held}. Fix: {advise_new_output(directory, argument)}. {other}"
         )
 
 

@@ -49,9 +49,10 @@ _FORMULA = tuple("=+-@＝＋－＠")
 
 def split_fields(line: str) -> list[str]:
     """Split a line at ASCII white space alone. A no-break space may be in a word."""
+    line = line.replace("\t", " ")
     if line.isprintable():  # the only white space in it is the space
         return line.split()
-    return [*filter(None, line.replace("\t", " ").replace("\r", " ").replace("\n", " ").split(" "))]
+    return [*filter(None, line.replace("\r", " ").replace("\n", " ").split(" "))]
 
 
 def check_is_file(path: str | os.PathLike, *, or_pipe: bool = False) -> None:

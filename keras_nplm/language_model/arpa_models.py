@@ -15,7 +15,6 @@ from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import add_steps
-from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.remote import fetch
@@ -29,7 +28,7 @@ from keras_nplm.models.ngrams.approximation import approximate, fit_unigrams
 from keras_nplm.models.ngrams.arpa import ArpaFile, read_arpa_file
 from keras_nplm.models.spelling import SpellingModel
 
-TOKENIZER = "whitespace"  # of an ARPA file that is not imported
+TOKENIZER = "whitespace"  # of ARPA files and counts, whose words stand between white space
 _EXPECTED = "`MODEL` must be a model directory or an ARPA file."
 _NAME_MODEL = "name a directory that `train`, `ngram` or `mix` wrote, or an ARPA file."
 _BINARY = b"mmap lm http://kheafield.com/code"  # the beginning of a binary file of KenLM
@@ -56,7 +55,7 @@ def open_model(
     if found.is_dir():
         return LanguageModel.load(path, self_normalised=self_normalised, as_arrays=as_arrays)
     check_arpa_file(path)
-    opened = read_arpa_model(found, tokenizer=arpa_tokenizer or TOKENIZER)
+    opened = read_arpa_model(found, tokenizer=arpa_tokenizer)
     if not self_normalised:
         return opened
     return LanguageModel.of(self_normalise(opened.model), opened.codec)
@@ -105,8 +104,7 @@ def read_arpa_model(
             file.
         spelling: the spelling model of that vocabulary. Default: one is made of the words of the
             file.
-        tokenizer: the tokenizer. Default: `"words"` if it keeps all words whole, else
-            `"whitespace"`, which is printed.
+        tokenizer: the tokenizer. Default: `"whitespace"`.
         normalise: further normalisation steps of the tokenizer.
         boundary: the boundary. Default: `"sentence"` if the file gives `</s>` a probability, else
             `"stream"`.
@@ -123,7 +121,7 @@ def read_arpa_model(
             "Received: probability 0. Fix: add --boundary stream."
         )
     _print_differences(path, read)
-    chosen = add_steps(tokenizer or find_word_tokenizer(read.vocabulary), normalise)
+    chosen = add_steps(tokenizer or TOKENIZER, normalise)
     if spelling is None and chosen.has_unknown:
         # of the words of the file by frequency: it holds no out-of-vocabulary words
         first = len(SPECIALS)
@@ -131,18 +129,6 @@ def read_arpa_model(
         words = Vocabulary(read.vocabulary.decode(by_frequency))
         spelling = SpellingModel.from_vocabulary(words)
     return LanguageModel(model, read.vocabulary, chosen, boundary, spelling)
-
-
-def find_word_tokenizer(vocabulary: Vocabulary) -> str:
-    """Return the tokenizer that keeps the words of a file whole: words, else whitespace."""
-    for word in vocabulary.words[len(SPECIALS) :]:
-        if split_words(word) != [word]:
-            print(
-                f"The tokenizer is whitespace, since words would split {word!r} of the model.",
-                file=sys.stderr,
-            )
-            return "whitespace"
-    return "words"
 
 
 def _print_differences(path: str | os.PathLike, read: ArpaFile) -> None:

@@ -14,18 +14,17 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import remove_contents
 from keras_nplm.io.paths import STANDARD_INPUT, check_output_path
 from keras_nplm.io.remote import display_url, fetch, upload
-from keras_nplm.language_model.arpa_models import is_arpa_file, open_model
+from keras_nplm.language_model.arpa_models import check_arpa_file, is_arpa_file, open_model
 from keras_nplm.language_model.differences import (
     HELD_OUT_KNOWLEDGE,
     TokenOptions,
     find_differences,
 )
-from keras_nplm.language_model.directory import read_config, read_metrics
+from keras_nplm.language_model.directory import read_description, read_metrics
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.collectors import Collector
 from keras_nplm.models.dynamic.tuning import check_learns
-from keras_nplm.models.spelling import SpellingModel
 
 # why figures of the text are not comparable either, by what differs
 _OF_TEXT = {
@@ -65,9 +64,6 @@ def compare(
 ) -> dict[str, Any]:
     """Evaluate model directories and ARPA files, one after another, on the same text.
 
-    An ARPA file gets the spelling model of a directory with the same words, so that their bits per
-    character are comparable.
-
     Args:
         paths: the directories and files.
         split: the split of the training corpus to read, if no files are given.
@@ -85,33 +81,32 @@ def compare(
         read = _repeat_lines(files, field)
     elif len(paths) > 1:
         _check_same_text(paths, split)
-    rows: dict[str, dict[str, Any]] = {}
-    tokens: dict[str, TokenOptions] = {}
-    spellings: dict[frozenset[str], SpellingModel] = {}  # of directories, by their words
-    spelled_alone: list[str] = []
-    has_directory = not all(map(is_arpa_file, paths))
+    rows: list[dict[str, Any]] = []
+    tokens: list[TokenOptions] = []
+    spelled: dict[str, Mapping[str, int]] = {}  # the words that spell the <unk> of a text, by path
     watches: dict[str, Callable[[Iterable[str]], Iterator[str]]] = {}  # a text has one warning
-    for path in sorted(paths, key=is_arpa_file):
+    for path in paths:
         model = open_model(path, arpa_tokenizer=arpa_tokenizer)
-        words = frozenset(model.vocabulary.words)
-        is_spelled_alone = has_directory and is_arpa_file(path) and words not in spellings
-        if is_arpa_file(path) and words in spellings:
-            codec = model.codec.replace(spelling=spellings[words])
-            model = LanguageModel.of(model.model, codec)
-        elif model.spelling is not None:
-            spellings.setdefault(words, model.spelling)
         if dynamic:
             ensure_dynamics(model, Path(path))
         watch = watches.setdefault(model.tokenizer_name, warn_of_tokens(model.tokenizer))
         text = watch(read()) if files else split
         figures = {"model": display_url(path), **model.evaluate(text, collectors, dynamic)}
-        if is_spelled_alone and figures["unk_tokens"]:
-            spelled_alone.append(path)
-        _warn(path, figures, is_split=not files)
-        rows[path] = figures
-        tokens[path] = TokenOptions.of_model(path, model)
-    sentences = describe_incomparable([tokens[path] for path in paths], spelled_alone)
-    return {"models": [rows[path] for path in paths], "not_comparable": sentences}
+        fix = "evaluate text like the training text."
+        if is_arpa_file(path) and arpa_tokenizer is None:
+            fix = "give the tokenizer of its training text by --tokenizer."
+        _warn(path, figures, fix, is_split=not files)
+        rows.append(figures)
+        tokens.append(TokenOptions.of_model(path, model))
+        if model.spelling is not None and figures["unk_tokens"]:
+            spelled[path] = model.spelling.counts
+    learned = [spelled.get(path) for path in paths if not is_arpa_file(path)]
+    spelled_alone = [
+        path
+        for path, words in spelled.items()
+        if learned and is_arpa_file(path) and words not in learned
+    ]
+    return {"models": rows, "not_comparable": describe_incomparable(tokens, spelled_alone)}
 
 
 def _repeat_lines(files: Sequence[str], field: str | None) -> Callable[[], Iterator[str]]:
@@ -126,7 +121,7 @@ def _repeat_lines(files: Sequence[str], field: str | None) -> Callable[[], Itera
     return functools.partial(read_files, files, field)
 
 
-def _warn(path: str, figures: Mapping[str, Any], *, is_split: bool) -> None:
+def _warn(path: str, figures: Mapping[str, Any], fix: str, *, is_split: bool) -> None:
     """Warn of what makes figures look good: `<unk>` in a text, or training on a split."""
     share = figures["unk_tokens"] / figures["tokens"]
     if is_split:
@@ -135,8 +130,7 @@ def _warn(path: str, figures: Mapping[str, Any], *, is_split: bool) -> None:
     elif share > MAX_UNKNOWN:
         print(
             f"Warning: {share:.0%} of the tokens are out of the vocabulary of {path} (<unk>), so "
-            "that the perplexity looks good. Fix: compare bits per character, or evaluate text "
-            "like the training text.",
+            f"that the perplexity looks good. Fix: compare bits per character, or {fix}",
             file=sys.stderr,
         )
 
@@ -147,7 +141,7 @@ def describe_incomparable(
     """Return a sentence on figures of tokens and one on figures of the text, where they are not
     comparable; nothing if all are.
 
-    `spelled_alone`: ARPA files whose `<unk>` no spelling model of a directory spells.
+    `spelled_alone`: ARPA files whose `<unk>` is spelled by other words than that of directories.
     """
     differences = find_differences(models)
     names = [model.name for model in models]
@@ -156,9 +150,14 @@ def describe_incomparable(
         for values in differences.values()
     ]
     of_text = [reason for name, reason in _OF_TEXT.items() if name in differences]
+    knowing = [model.name for model in models if model.vocabulary_scope == "corpus"]
+    if knowing and "vocabulary" in differences:
+        of_text.append(f"the vocabulary of {', '.join(knowing)} has the words of all splits")
     if spelled_alone:
-        files = ", ".join(spelled_alone)
-        of_text.append(f"no directory has the words of {files}, and a spelling model of <unk>")
+        of_text.append(
+            f"<unk> of {', '.join(spelled_alone)} is spelled by the words of the file, "
+            "<unk> of a directory by the rare words of its text"
+        )
     sentences = {
         "Perplexities and tokens": of_tokens,
         "Bits per character and byte": of_text,
@@ -189,10 +188,13 @@ def _read_split(directory: Path, split: str) -> tuple[str | None, list[int]]:
     """Return the name of the text of a model directory, if it has one, and the sizes of a split."""
     path = directory / "corpus"
     if not path.is_dir():
+        if not directory.is_dir():
+            check_arpa_file(directory)
         raise InputError(
             f"`--text` must be given, as {directory} has no corpus/. Received: no text. "
             "Fix: add --text FILE, a text for all models."
         )
+    config, _ = read_description(directory)
     counts = EncodedCorpus.load(path).splits.get(split, {})
     sizes = [counts.get(name, 0) for name in ("sentences", *TOTALS)]
-    return read_config(directory).get("corpus"), sizes
+    return config.get("corpus"), sizes

@@ -93,7 +93,7 @@ def describe(
 def describe_codec(codec: TextCodec, order: int) -> dict[str, Any]:
     """Return what a program must know to turn a text into a context of ids."""
     tokenizer = codec.tokenizer
-    sentences = [tokenizer.describe(), *tokenizer.describe_steps()]
+    sentences = [tokenizer.describe(), *tokenizer.describe_steps(), "Text is read in NFC."]
     return {
         "context_length": order - 1,
         "padding_id": padding_id(codec.boundary),
@@ -126,7 +126,10 @@ def list_properties(facts: Mapping[str, Any], quote: Callable[[str], str] = str)
         "Model": facts["description"],
         "Mixture of": facts.get("mixture"),
         "Trained on": name and (_CORPORA.get(name.partition("/")[0]) or quote(name)),
-        "Perplexity": _format_perplexities(facts["perplexity"]),
+        "Perplexity": _format_perplexities(facts.get("perplexity", {})),
+        "Perplexity before the matrices were rounded to 8 bits": _format_perplexities(
+            facts.get("perplexity_before_rounding", {})
+        ),
         "Perplexity of the mixture, which is not here": _format_perplexities(
             facts.get("perplexity_of_mixture", {})
         ),
@@ -134,7 +137,7 @@ def list_properties(facts: Mapping[str, Any], quote: Callable[[str], str] = str)
         "Tokens": facts["tokenizer"]["description"],
         "Vocabulary": f"{facts['vocabulary_size'] - len(SPECIALS):,} tokens",
         "Parameters": f"{facts['parameters']:,}" if "parameters" in facts else "",
-        "Matrices": "rounded to 8 bits after perplexity was measured" * facts.get("quantised", 0),
+        "Matrices": "rounded to 8 bits" * facts.get("quantised", 0),
     }
     return {name: text for name, text in properties.items() if text}
 

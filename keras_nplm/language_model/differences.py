@@ -13,7 +13,7 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.remote import display_url, fetch
-from keras_nplm.language_model.directory import read_config
+from keras_nplm.language_model.directory import read_config, read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_networks
 
@@ -32,6 +32,7 @@ class TokenOptions:
         tokenizer: its tokenizer.
         boundary: its boundary.
         held_out_mass: see `find_held_out_mass`.
+        vocabulary_scope: `"corpus"` if its words are those of all splits.
     """
 
     name: str
@@ -39,13 +40,20 @@ class TokenOptions:
     tokenizer: Tokenizer
     boundary: str
     held_out_mass: float = 0.0
+    vocabulary_scope: str = "train"
 
     @classmethod
     def of_model(cls, path: str | os.PathLike, model: LanguageModel) -> "TokenOptions":
         """Return the tokens of a model that was opened from a directory or a file."""
         found = fetch(path)
-        mass = find_held_out_mass(model.model, read_config(found) if found.is_dir() else {})
-        return cls(display_url(path), model.vocabulary, model.tokenizer, model.boundary, mass)
+        config = read_config(found) if found.is_dir() else {}
+        mass = find_held_out_mass(model.model, config)
+        # of a mixture it is with the figures
+        scope = (read_metrics(found) | config).get("vocabulary_scope", "train")
+        codec = model.codec
+        return cls(
+            display_url(path), codec.vocabulary, codec.tokenizer, codec.boundary, mass, scope
+        )
 
     def list_properties(self, for_mixture: bool) -> dict[str, tuple[Any, str]]:
         """Return by name what is compared in `find_differences`, and how messages show it."""
@@ -110,5 +118,6 @@ def check_same_tokens(wanted: TokenOptions, given: TokenOptions) -> None:
             f"{given.name} must have the same {' and '.join(differences)} as {wanted.name}. "
             f"Received: {received}. Fix: train both on one corpus of `keras-nplm prepare`, with "
             f"--boundary {wanted.boundary}. Import an ARPA file by `keras-nplm ngram --arpa`, with "
-            f"--vocabulary, the vocabulary.txt of {wanted.name}, and this boundary."
+            f"--vocabulary, the vocabulary.txt of {wanted.name}, "
+            f"{' '.join(wanted.tokenizer.flags)}, and this boundary."
         )

@@ -50,7 +50,10 @@ def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None
     if not path.exists():
         return None
     content = read_json(path)
-    settings = DynamicSettings(**content.pop("settings"))
+    try:
+        settings = DynamicSettings(**content.pop("settings"))
+    except TypeError:  # options of an earlier version: they are tuned again
+        return None
     numbers = [len(network.trainable_weights) for network in find_learners(model)]
     arrays = read_arrays(directory / _SQUARES_FILE, [*map(str, range(sum(numbers)))])
     squares = iter(arrays.values())

@@ -2,6 +2,7 @@
 words out.
 """
 
+import contextlib
 import functools
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_lines
+from keras_nplm.data.arguments import check_lines, check_text
 from keras_nplm.data.boundary import has_documents
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
@@ -19,7 +20,13 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json
 from keras_nplm.io.paths import find_lock
 from keras_nplm.io.remote import fetch, open_output
-from keras_nplm.io.stages import MODEL, Stages, lock_new_directory, verify_stages
+from keras_nplm.io.stages import (
+    MODEL,
+    Stages,
+    lock_new_directory,
+    replace_saved_model,
+    verify_stages,
+)
 from keras_nplm.language_model import completion, word_vectors
 from keras_nplm.language_model.adaptation import adapt_to_text
 from keras_nplm.language_model.codec import TextCodec, check_order
@@ -207,8 +214,11 @@ class LanguageModel:
         """
         return cls.load(find_preset(name))
 
-    def save(self, directory: str | os.PathLike) -> None:
+    def save(self, directory: str | os.PathLike, *, overwrite: bool = False) -> None:
         """Save a model directory, local or `gs://` or `s3://`, which `load` and all commands read.
+
+        `overwrite` replaces a model that `save` wrote, but no directory with the text or figures of
+        a command, such as `train` or `mix`.
 
         Raises:
             InputError: the directory holds a model or other files, or models of this class cannot
@@ -219,9 +229,10 @@ class LanguageModel:
             path = os.path.abspath(directory)
             if find_lock(path) == path:  # of a command, which writes files, too
                 self._write_files(directory)
-            else:
-                with lock_new_directory(directory, "directory"):
-                    self._write_files(directory)
+                return
+            replaced = replace_saved_model if overwrite else contextlib.nullcontext
+            with replaced(directory) as free, lock_new_directory(free, "directory"):
+                self._write_files(free)
 
     def _write_files(self, directory: Path) -> None:
         """Write all files, and record them with those that a command has written."""
@@ -422,6 +433,7 @@ class LanguageModel:
         space at the end of the context begins a new word: after `"of "` a model of characters
         returns the first letters of words.
         """
+        check_text(context, "context")
         return completion.find_next_words(self.model, self.codec, context, top_k)
 
     def complete_prefix(self, text: str, top_k: int = 10) -> list[tuple[str, float]]:
@@ -435,6 +447,7 @@ class LanguageModel:
         divide by their sum over all words with the prefix for P(w | context, prefix). Special
         tokens are left out.
         """
+        check_text(text, "text")
         return completion.complete_prefix(self.model, self.codec, text, top_k)
 
     def generate(
@@ -461,6 +474,7 @@ class LanguageModel:
             the text after the prompt: words separated by spaces, or the text of characters or
             subwords, which may begin within a word or with a space. Each sentence is a line.
         """
+        check_text(prompt, "prompt")
         return generate_text(
             self.model,
             self.codec,

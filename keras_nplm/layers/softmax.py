@@ -102,10 +102,8 @@ def _softmax_gradient(
     features = tf.cast(features, wide)
     share = d_log_z[:, None] / z  # [B, 1]
     d_features = share * weighted + d_target[:, None] * target_rows
-    batch, width = features.shape
-    is_small = batch is not None and batch <= width
     # the targets are added to the few rows of [B, V], not to the many of K
-    if is_small and len(tiles) == 1:
+    if _is_small(features) and len(tiles) == 1:
         places = tf.stack([tf.range(tf.size(target_ids)), target_ids], axis=1)
         d_logits = tf.tensor_scatter_nd_add(
             tiles[0] * tf.cast(share, dtype), places, tf.cast(d_target, dtype)
@@ -212,11 +210,20 @@ def _as_tensor(weight: keras.Variable | Tensor) -> Tensor:
 
 def _logits(features: Sequence[Tensor], kernels: Sequence[Tensor], bias: Tensor) -> Tensor:
     products = [
-        tf.matmul(block, kernel, transpose_b=True)
+        # the smaller matrix is transposed: of a few rows the logits, of many the kernel
+        tf.transpose(tf.matmul(kernel, block, transpose_b=True))
+        if _is_small(block)
+        else tf.matmul(block, kernel, transpose_b=True)
         for block, kernel in zip(features, kernels, strict=True)
     ]
     # the sum is as wide as the bias
     return tf.nn.bias_add(tf.add_n([tf.cast(product, bias.dtype) for product in products]), bias)
+
+
+def _is_small(features: Tensor) -> bool:
+    """Return whether features [B, w] have no more rows than columns."""
+    batch, width = features.shape
+    return batch is not None and batch <= width
 
 
 def _in_range(z: Tensor, greatest: float = 1e30) -> Tensor:

@@ -300,7 +300,8 @@ def require_network(model: NextWordModel, purpose: str) -> Any:
     if network is None:
         raise InputError(
             f"`model` must be a network, or hold one network, {purpose}. "
-            f"Received: {type(model).__name__}. Fix: train one with `keras-nplm train`."
+            f"Received: {type(model).__name__}, {model.description[0].lower()}"
+            f"{model.description[1:]}. Fix: train one with `keras-nplm train`."
         )
     return network
 

@@ -144,6 +144,8 @@ class Moses(LineFormat):
 
     def parse_reference(self, line: str, index: int) -> tuple[str, str] | None:
         """Return a text for the list of the same number; a blank line is one without words."""
+        if "\t" in line or SEPARATOR in line:
+            raise ValueError(f"expected the reference of list {index} alone, without its name")
         return str(index), self._unescape(line)
 
     def extend(self, line: str, values: Mapping[str, float]) -> dict[str, str]:

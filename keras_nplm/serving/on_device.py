@@ -16,6 +16,7 @@ from keras_nplm.data.ids import EOS_ID
 from keras_nplm.io.errors import (
     InputError,
     RunError,
+    check_argument,
     check_choice,
     drop_fix,
     summarize_error,
@@ -216,7 +217,7 @@ def export_litert(
     splits of `language_model.corpus`. Returns the files written.
     """
     target = Path(target)
-    written, module = _build_module(language_model, target, signature, network_alone)
+    written, module = _build_module(language_model, target, ".tflite", signature, network_alone)
     known = {"config": config, "metrics": metrics}
     facts = _describe_file(
         language_model, written, module, target, known, format="litert", quantised=quantise
@@ -248,7 +249,7 @@ def export_onnx(
     values as JSON.
     """
     target = Path(target)
-    written, module = _build_module(language_model, target, signature, network_alone)
+    written, module = _build_module(language_model, target, ".onnx", signature, network_alone)
     tf2onnx = import_extra("tf2onnx", "The ONNX export")
     if quantise and not find_networks(written):
         print(
@@ -304,13 +305,16 @@ def _quantise_onnx(converted: Any) -> bytes:
 
 
 def _build_module(
-    language_model: LanguageModel, target: Path, signature: str, network_alone: bool
+    language_model: LanguageModel, target: Path, ending: str, signature: str, network_alone: bool
 ) -> tuple[NextWordModel, DeviceFunction]:
     """Return the model that a file holds, and its function."""
     check_choice("signature", signature, [*DEVICE_FUNCTIONS])
     check_output_file(target)
     # before the conversion, which takes seconds
     check_regular_file(target)
+    wanted, fix = f"a path that ends in {ending}", f"name a file such as {target}{ending}."
+    is_fitting = target.suffix.lower() == ending  # no other file is written over
+    check_argument("target", is_fitting, wanted, repr(str(target)), fix)
     check_companions(_name_vocabulary_file(target))
     written, graph = choose_model(language_model.model, network_alone)
     _check_size(graph)
@@ -341,6 +345,8 @@ def _describe_file(
     vocabulary = _name_vocabulary_file(target).name
     # a file name may hold a lone surrogate
     facts["vocabulary_file"] = vocabulary.encode("utf-8", "backslashreplace").decode()
+    if facts["quantised"]:
+        facts["perplexity_before_rounding"] = facts.pop("perplexity")
     return facts | module.describe()
 
 

@@ -97,10 +97,11 @@ class ServedFunction(tf.Module):
     def specify_context_ids(self) -> tf.TensorSpec:
         return tf.TensorSpec([None, self.model.order - 1], tf.int32, "context_ids")
 
-    def check_ids(self, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def check_ids(self, ids: tf.Tensor, length: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Return which rows have only ids of the vocabulary, bool [B], and the ids clipped to its
-        range.
+        range; fail unless a row has `length` ids, since the server does not check the shape.
         """
+        ids = tf.ensure_shape(ids, [None, length])
         size = self.model.vocabulary_size
         is_valid = tf.reduce_all((ids >= 0) & (ids < size), axis=1)
         return is_valid, tf.clip_by_value(ids, 0, size - 1)
@@ -315,7 +316,7 @@ class PredictNextIds(ServedFunction):
 
     def compute(self, context_ids: tf.Tensor) -> dict[str, tf.Tensor]:
         def rank(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
-            is_valid, checked = self.check_ids(context_ids[rows])
+            is_valid, checked = self.check_ids(context_ids[rows], self.model.order - 1)
             ids, probabilities = self.model.most_probable(checked, self.first, self.top_k)
             return ids, tf.where(is_valid[:, None], probabilities, _NAN)
 
@@ -343,7 +344,7 @@ class LogProbIds(ServedFunction):
 
     def compute(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> dict[str, tf.Tensor]:
         given = tf.concat([context_ids, target_ids[:, None]], axis=1)
-        is_valid, checked = self.check_ids(given)
+        is_valid, checked = self.check_ids(given, self.model.order)
 
         def score_ngrams(block: slice) -> tuple[tf.Tensor]:
             ngrams = checked[block]

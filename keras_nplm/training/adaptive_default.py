@@ -10,7 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_nplm.io.parts import check_given
-from keras_nplm.training.configurations import POINTER_SEGMENT, SMALL, list_flags
+from keras_nplm.training.configurations import (
+    POINTER_SEGMENT,
+    SMALL,
+    format_flag,
+    list_flags,
+)
 from keras_nplm.training.network import Head, Spelled
 from keras_nplm.training.options import (
     RUN_CLASSES,
@@ -42,6 +47,7 @@ _POINTER_COST = 1.4  # a pointer in sentences takes 1.4 times as long
 
 _SAMPLING_OPTIONS = {"num_sampled", "proposal"}
 
+_SHOWN = ("order", "embedding_dim", "hidden_units", "objective", "epochs")
 CHOSEN_OPTIONS = (
     "network",
     "order",
@@ -324,13 +330,16 @@ def describe_choice(
     given: Mapping[str, Any],
     command: Sequence[str] = (),
 ) -> str:
-    """Return a line for the user: the size of the text, and the command with explicit options.
+    """Return lines for the user: the size of the text, what most people change, and the command
+    with explicit options.
 
     `command` is the command line whose flags gave `given`. Without one, the flags alone are listed.
     """
     line = complete_command(options, given if command else {}, command)
     counts = f"{statistics.tokens:,} tokens and {statistics.vocabulary_size:,} types"
-    return f"Options chosen for {counts}. The same options in full:\n  {line}"
+    flat = options.flatten()
+    words = [word for name in _SHOWN if name in flat for word in format_flag(name, flat[name])]
+    return f"Options chosen for {counts}: {' '.join(words)}. In full:\n  {line}"
 
 
 def complete_command(options: Options, given: Mapping[str, Any], command: Sequence[str]) -> str:

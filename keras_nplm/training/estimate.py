@@ -131,8 +131,9 @@ def import_arpa(
     `vocabulary` is a file of the words that count, as in `open_corpus`: other words of the file are
     merged into `<unk>`; see `read_arpa`. A `vocabulary.txt` keeps its ids, so that the models can
     be mixed, and the spelling model beside it is used, too. Default: the words of the file.
-    The default `tokenizer` is `"words"` if it keeps all words whole, else `"whitespace"`.
-    Return `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
+    The default `tokenizer` is `"whitespace"`, as `evaluate` reads such a file.
+    Return `ngrams`, the number of n-grams of each order, `words`, the size of the vocabulary, and
+    the name of the `tokenizer`.
     """
     # all of `LanguageModel`, which `estimate` does not need
     from keras_nplm.language_model.arpa_models import read_arpa_model
@@ -155,7 +156,8 @@ def import_arpa(
                 file=sys.stderr,
             )
         imported.save(local)
-    return {**imported.model.compute_figures(), "words": len(imported.vocabulary)}
+    figures = imported.model.compute_figures()
+    return {**figures, "words": len(imported.vocabulary), "tokenizer": imported.tokenizer_name}
 
 
 def _load_words(
@@ -195,17 +197,17 @@ def estimate_from_counts(
         text: `min_count` and `max_size` of the vocabulary, and the boundary of the text.
         vocabulary: a file of the words that count, in place of `min_count`; see `open_corpus`. A
             `vocabulary.txt` keeps its ids, so that the models can be mixed.
-        tokenizer: the tokenizer of more text. Default: `"words"` if it keeps all words whole, else
-            `"whitespace"`.
+        tokenizer: the tokenizer of more text. Default: `"whitespace"`.
         normalise: normalisation steps of that tokenizer.
 
     Returns:
-        `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
+        `ngrams`, the number of n-grams of each order, `words`, the size of the vocabulary, and the
+        name of the `tokenizer`.
 
     Raises:
         InputError: a line of the file is damaged, it lacks the order, or an option is invalid.
     """
-    from keras_nplm.language_model.arpa_models import find_word_tokenizer
+    from keras_nplm.language_model.arpa_models import TOKENIZER
     from keras_nplm.language_model.language_model import LanguageModel
 
     local_path = fetch(path)
@@ -218,12 +220,12 @@ def estimate_from_counts(
             )
         if spelling is None:
             spelling = SpellingModel.from_vocabulary(words, [counts.count_unknown(words)])
-        chosen = add_steps(tokenizer or find_word_tokenizer(words), normalise)
+        chosen = add_steps(tokenizer or TOKENIZER, normalise)
         # beside the output, which may be too large for other disks
         with tempfile.TemporaryDirectory(prefix=".counts-", dir=local.absolute().parent) as scratch:
             model = counts.estimate(Path(scratch, NGRAMS_FILE), words)
             LanguageModel(model, words, chosen, text.boundary, spelling).save(local)
-    return {**model.compute_figures(), "words": len(words)}
+    return {**model.compute_figures(), "words": len(words), "tokenizer": chosen.name}
 
 
 def evaluate_splits(

@@ -4,7 +4,7 @@ network.
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from keras_nplm.data.repeated_sentences import measure_repeated
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.remote import display_url, fetch, open_output
-from keras_nplm.io.stages import lock_new_directory
+from keras_nplm.io.stages import lock_new_directory, read_manifest
 from keras_nplm.language_model.arpa_models import (
     check_arpa_file,
     is_arpa_file,
@@ -26,7 +26,7 @@ from keras_nplm.language_model.arpa_models import (
 from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
 from keras_nplm.language_model.directory import read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.base import NextWordModel, find_networks
+from keras_nplm.models.base import NETWORK_FILE, NextWordModel, find_networks
 from keras_nplm.models.caches import (
     DECAY,
     FLATNESS,
@@ -36,7 +36,7 @@ from keras_nplm.models.caches import (
     UnigramCache,
 )
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
-from keras_nplm.models.ngrams import FrequencyBins, count_ngrams
+from keras_nplm.models.ngrams import NGRAMS_FILE, FrequencyBins, count_ngrams
 from keras_nplm.training.estimate import evaluate_splits
 
 _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, as in the paper
@@ -86,6 +86,7 @@ def mix(
         the content of `metrics.json`: `weights`, `components` and their `sources`, the values of
         caches, and exact `validation` and `test` figures if a directory has an encoded corpus.
         `warnings` names the models, if any, that were trained on its validation or test text.
+        `vocabulary_scope` is there if the vocabulary has the words of all splits.
 
     Raises:
         InputError: the models do not match, an option is invalid, or the output exists.
@@ -97,7 +98,7 @@ def mix(
     }
     _check_values(weights, by_frequency, caches, cache_length)
     with open_output(output) as local, lock_new_directory(local):
-        parts = _load_parts(directories)
+        parts, scopes = _load_parts(directories)
         vocabulary = parts[0].vocabulary
         boundary = parts[0].boundary
         corpus = _find_corpus(parts)
@@ -105,7 +106,7 @@ def mix(
         if weights is None:
             _require_corpus(corpus)
         warnings = _find_warnings(directories, parts, corpus) if corpus else []
-        for warning in warnings:
+        for warning in [*_find_copies(directories), *warnings]:
             print(f"Warning: {warning}", file=sys.stderr)
         candidates = [[part.model] for part in parts]
         candidates += _list_caches(parts, corpus, cache_length, caches)
@@ -125,6 +126,8 @@ def mix(
             metrics.update(evaluate_splits(mixture, corpus, spelling))
         if warnings:
             metrics["warnings"] = warnings
+        if "corpus" in scopes:
+            metrics["vocabulary_scope"] = "corpus"
         write_json(local / "metrics.json", metrics)
         LanguageModel(mixture, vocabulary, parts[0].tokenizer, boundary, spelling).save(local)
     return metrics
@@ -149,8 +152,11 @@ def _check_values(
         check_argument(name, is_known, "a number with `weights`", value, "give a number.")
 
 
-def _load_parts(directories: Sequence[str | os.PathLike]) -> list[LanguageModel]:
-    """Load models, which must have one vocabulary, tokenizer and boundary.
+def _load_parts(
+    directories: Sequence[str | os.PathLike],
+) -> tuple[list[LanguageModel], set[str]]:
+    """Load models, which must have one vocabulary, tokenizer and boundary, and return them with the
+    scopes of their vocabulary.
 
     ARPA files get the vocabulary and the tokenizer of the first directory, or of the first file.
     """
@@ -174,7 +180,7 @@ def _load_parts(directories: Sequence[str | os.PathLike]) -> list[LanguageModel]
     described = [TokenOptions.of_model(path, part) for path, part in parts.items()]
     for options in described[1:]:
         check_same_tokens(described[0], options)
-    return [parts[path] for path in checked]
+    return [parts[path] for path in checked], {options.vocabulary_scope for options in described}
 
 
 def _fit(
@@ -197,6 +203,23 @@ def _find_corpus(parts: Sequence[LanguageModel]) -> EncodedCorpus | None:
     corpora = [part.corpus for part in parts if part.corpus]
     with_validation = [corpus for corpus in corpora if "validation" in corpus.splits]
     return next(iter(with_validation or corpora), None)
+
+
+def _find_copies(directories: Sequence[str | os.PathLike]) -> Iterator[str]:
+    """Yield a sentence for each network or n-gram model that a directory before it has, too."""
+    owners: dict[tuple, str | os.PathLike] = {}
+    for directory in directories:
+        manifest = read_manifest(fetch(directory))
+        files = [file for stage in manifest.values() for file in stage.get("files", {}).items()]
+        models = {tuple(kept) for name, kept in files if name.endswith((NGRAMS_FILE, NETWORK_FILE))}
+        for model in models:
+            if model in owners:
+                yield (
+                    f"{os.fspath(directory)} has a model of {os.fspath(owners[model])}: mixing it "
+                    "twice gains nothing. Fix: mix each model once, such as a network trained with "
+                    "--no-interpolated."
+                )
+        owners |= dict.fromkeys(models, directory)
 
 
 def _find_warnings(

@@ -81,6 +81,9 @@ def test_evaluate_repeats_the_figures_of_a_training_run(directory, results, ask,
     counts = ask(f"size {NETWORK} --vocabulary-size 10 --tokens 100")
     assert counts["parameters"] == result["parameters"]
     assert counts["flops_of_all_epochs"] == 100 * counts["flops_training"]
+    assert ask("size trained --tokens 100") == counts
+    assert ask("size trained")["parameters"] == result["parameters"]
+    assert ask("size trained --hidden-units 2")["parameters"] < result["parameters"]
 
 
 def test_every_command_has_a_line_and_its_output_is_tested():

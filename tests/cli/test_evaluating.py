@@ -69,11 +69,20 @@ def test_an_arpa_file_has_the_tokenizer_of_its_text(read):
     assert "--tokenizer whitespace (words.arpa.gz)" in lines[-1]
 
 
+def test_an_arpa_file_and_its_import_read_one_text_alike(models, read):
+    read("ngram --arpa words.arpa.gz --output imported")
+    text, *_ = (models / "marks.txt").read_text().splitlines()
+    (models / "nbest").write_text(f"0 ||| {text} ||| ||| -1\n")
+    for line in ("score {} marks.txt", "score {} new.txt", "rescore {} nbest"):
+        assert read(line.format("imported")) == read(line.format("words.arpa.gz"))
+
+
 def test_what_cannot_be_evaluated_is_refused(models, read, run, text, messages):
     (models / "kenlm.bin").write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0")
     shutil.copytree(models / "words", models / "bare", ignore=lambda *_: ["corpus"])
     (models / "other.txt").write_text("a bird sat\n" * 20, encoding="utf-8")
     read("ngram --train other.txt --min-count 1 --order 2 --output other")
+    read(f"prepare --train {text} --output text")
     for line in (
         "evaluate words --tokenizer words",  # a directory has its own
         "evaluate words.arpa.gz",  # it has no text
@@ -89,9 +98,25 @@ def test_what_cannot_be_evaluated_is_refused(models, read, run, text, messages):
         "evaluate words bigrams --text new.txt --dynamic",
         "evaluate words other",  # models of different texts
         "evaluate words bare",  # a model without its text
+        "evaluate words absent",
+        "evaluate words text",  # a prepared text
+        "evaluate words new.txt",
     ):
         (error,) = run(line, status=2).err.splitlines()
         messages.add(error.replace(str(text), text.name))
+
+
+def test_figures_of_a_model_do_not_depend_on_the_models_beside_it(read, ask):
+    read("export rare beside.arpa")
+    line = "evaluate {} --text new.txt --tokenizer words"
+    alone = ask(line.format("beside.arpa"))
+    for others in ("rare", "words rare characters"):
+        for models in (f"beside.arpa {others}", f"{others} beside.arpa"):
+            rows = {row["model"]: row for row in ask(line.format(models))["models"]}
+            row = rows["beside.arpa"]
+            assert {name: alone[name] for name in row.keys() - {"model"}} == {
+                name: row[name] for name in row.keys() - {"model"}
+            }
 
 
 COMPARISONS = [
@@ -101,7 +126,7 @@ COMPARISONS = [
     "evaluate words characters --split validation",
     "evaluate words characters bigrams --text new.txt --json",
     "evaluate words mixture",
-    # the words of the first have a spelling model in a directory, those of the others have none
+    # the spelling model of a file is of its words, that of a directory of its text
     "evaluate rare.arpa rare --text new.txt --tokenizer words",
     "evaluate rare.arpa --text new.txt",
     "evaluate words.arpa.gz rare --text new.txt",

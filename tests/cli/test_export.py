@@ -40,6 +40,7 @@ def test_a_count_based_model_is_only_pruned(here, run, ask):
         assert output["ngrams"] == expected.num_ngrams and "approximated" not in output
         write_arpa("b.arpa", expected, vocabulary)
         assert Path("a.arpa").read_bytes() == Path("b.arpa").read_bytes()
+        assert output["compare"].endswith(" model a.arpa --text FILE --tokenizer words")
     error = run(f"{line} --order 2", status=2).err
     assert "`--text` must name a text if the model directory has no corpus/" in error
 
@@ -62,7 +63,9 @@ def test_a_page_says_what_it_loads(model_directory, here, run):
     lines = run(f"export {model_directory} page/ --quantise").out.splitlines()
     written, *holds, loads, advice, following = lines
     assert written == "wrote page/index.html"
-    assert "Matrices: rounded to 8 bits after perplexity was measured" in holds
+    assert "Matrices: rounded to 8 bits" in holds
+    (perplexity,) = [line for line in holds if line.startswith("Perplexity")]
+    assert perplexity.startswith("Perplexity before the matrices were rounded to 8 bits: ")
     assert loads.startswith("It loads ONNX Runtime from cdn.jsdelivr.net.")
     assert advice == f"and export with --runtime onnxruntime-web-{RUNTIME_VERSION}.tgz."
     assert following == "next: open page/index.html in a browser"

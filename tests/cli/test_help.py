@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,8 @@ import pytest
 
 from keras_nplm.cli.app import COMMANDS, build_app, select_set_options
 from keras_nplm.data.corpus import FRACTIONS
+from keras_nplm.rescoring.formats import FORMATS, name_total
+from keras_nplm.rescoring.ranking import name_features
 from keras_nplm.serving.web_page import RUNTIME_VERSION
 from keras_nplm.training.configurations import CONFIGURATIONS
 
@@ -89,6 +92,18 @@ def test_the_help_of_train_has_titles_ranges_choices_and_defaults(read_help):
 
 def test_the_help_of_export_names_the_version_of_the_runtime(read_help):
     assert f"`npm pack onnxruntime-web@{RUNTIME_VERSION}`" in read_help("export", "--help")[1]
+
+
+@pytest.mark.parametrize("format", FORMATS.values())
+def test_the_help_of_rescore_names_what_is_written(read_help, format):
+    """Its features, and the files beside the output."""
+    _, text = read_help("rescore", "--help")
+    line = {"moses": "0 ||| a ||| ||| 1", "kaldi": "u-1 a", "tsv": "0\ta"}[format.name]
+    values = dict.fromkeys([*name_features("NAME"), name_total("NAME")], 1.0)
+    written = (format(line) if format.name == "tsv" else format()).extend(line, values)
+    named = [*values] if format.name == "tsv" else re.findall(r"NAME\w*", str(written))
+    assert len(named) >= len(values)
+    assert not [name for name in named if not re.search(rf"\b{name}\b", text)]
 
 
 def test_help_is_plain_text_in_a_terminal_without_features(run, monkeypatch):

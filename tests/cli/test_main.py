@@ -135,7 +135,11 @@ def test_a_named_configuration_says_how_it_reads_text(run, text, tmp_path):
     options = "--config bengio2003 --min-count 1 --background none"  # refused after the text
     said = run(f"train --train {text} --output {tmp_path / 'model'} {options}", status=2).err
     flags = "--boundary stream --set vocabulary_scope=corpus"
-    assert said.startswith(f"bengio2003 reads text by {flags}: flags override it.\n")
+    announced = f"bengio2003 reads text by {flags}: flags override it.\n"
+    assert said.startswith(announced)
+    for command in ("ngram", "prepare"):
+        line = f"{command} --train {text} --output {tmp_path / command} --config bengio2003"
+        assert run(f"{line} --min-count 1").err == announced
 
 
 def test_complete_and_generate_use_the_starter_model(run, ask):
@@ -197,11 +201,12 @@ LINES = [
     "ngram --train text.txt --tokenizer whitespace --min-count 1 --output spaces",
     "score spaces marked",
     "evaluate spaces --text marked",
-    # an ARPA model gets the tokenizer of its words
+    # an ARPA file has one tokenizer in all commands
     "ngram --arpa dots.arpa --output dots",
     "evaluate dots --text closed",
     "ngram --arpa plain.arpa --output plain",
     "evaluate plain --text closed",
+    "evaluate plain.arpa --text closed",
     "ngram --arpa dots.arpa --tokenizer words --output given",
 ]
 
@@ -215,5 +220,5 @@ def test_what_commands_print(capsys, messages):
         messages.add(f"{line}\n{printed.out}{printed.err}")
     tokenizers = [read_json(f"{name}/config.json")["tokenizer"] for name in ("dots", "plain")]
     assert [*tokenizers, read_json("given/config.json")["tokenizer"]] == [
-        "whitespace", "words", "words",
+        "whitespace", "whitespace", "words",
     ]  # fmt: skip

@@ -32,6 +32,9 @@ LINES = [
     f"{NGRAM} --train text.txt --tokenizer sentencepiece --pieces-file x --pieces 400",
     "prepare --train text.txt --output m --pipeline-options a=b",
     "mix ngrams --uniform --cache-length 9 --output m",
+    "size",
+    "size ngrams",
+    "size ngrams --vocabulary-size 99",
     "size --vocabulary-size 99 --epochs 7",
     "size --vocabulary-size 99 --tokens 9000 --token character --config small",
     "rescore ngrams text.txt --tune text.txt --references text.txt",
@@ -68,6 +71,7 @@ LINES = [
     "train --output m --set hidden_units=30",
     "train --output m --set drop_out=0.3",
     "export ngrams m.gz",
+    "export ngrams m.vec",
     "export none mine.arp",
     "export ngrams m.arpa --order 9",
 ]

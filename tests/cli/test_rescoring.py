@@ -39,6 +39,19 @@ def test_few_lists_for_the_number_of_weights_are_a_warning(files, run, lists, is
     assert not run("rescore ngrams list.tsv --references references --output o.tsv").err
 
 
+@pytest.mark.parametrize("total, is_warned", [(0, True), (2, False)])
+def test_costs_in_place_of_scores_are_a_warning(files, run, total, is_warned):
+    """The model has no opinion on unknown words: the total of the decoder decides."""
+    names = [f"u{number}" for number in range(40)]
+    text = "{id}\tzig zag\t{total}\n{id}\tzag zig\t1\n"
+    Path("references").write_text("".join(f"{name}\tzig zag\n" for name in names))
+    Path("list.tsv").write_text("".join(text.format(id=name, total=total) for name in names))
+    for flag in ("--tune", "--references"):
+        tuned = run(f"rescore ngrams list.tsv {flag} references --output out{flag}.tsv")
+        warning = "Warning: the tuned weight of score, the decoder's total, is negative"
+        assert (warning in tuned.err) == (is_warned and flag == "--tune")
+
+
 def test_an_arpa_file_rescores_like_its_model(files, run):
     Path("list.tsv").write_text(LIST.format(id=1))
     run("export ngrams model.arpa.gz")

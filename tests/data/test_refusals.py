@@ -47,6 +47,13 @@ def test_options_of_a_dataset(messages):
         messages.refuse(functools.partial(ngram_dataset, IDS, **{**valid, **options}))
 
 
+def test_a_text_that_can_be_read_once(tmp_path, messages):
+    sentences = iter([["the", "cat"]] * 9)
+    corpus = Corpus("once", "whitespace", {"train": lambda: sentences})
+    vocabulary = Vocabulary.build(corpus.sentences("train"))
+    messages.refuse(lambda: encode_corpus(corpus, vocabulary, tmp_path / "encoded"))
+
+
 def test_resampled_texts(messages):
     for share, options in ((np.nan, {}), (0.1, {}), (1, {"shuffle": False})):
 

@@ -20,6 +20,11 @@ class Corpus:
         return np.array([4, 5, 3], np.int32)
 
 
+def test_the_tokenizer_names_the_form_of_text_that_it_reads():
+    language_model = LanguageModel(Uniform(5), Vocabulary(["the"]), "words+lower")
+    assert describe(language_model)["tokenizer"]["description"].endswith(" Text is read in NFC.")
+
+
 @pytest.mark.parametrize(
     "splits, expected",
     [

@@ -40,6 +40,10 @@ def test_what_is_not_comparable_is_said_in_two_sentences(messages):
     assert len(sentences) == 2
     messages.add(" ".join(sentences))
     assert describe_incomparable([SMOOTHED, SMOOTHED]) == []
+    # words of the test split, which cost no spelling
+    knowing = dataclasses.replace(OTHERS[0], name="knowing", vocabulary_scope="corpus")
+    messages.add(" ".join(describe_incomparable([ONE, knowing])))
+    assert describe_incomparable([knowing, knowing]) == []
     # words in a different order, and boundaries that predict the same tokens
     assert describe_incomparable([ONE, REORDERED, TEXT]) == []
 
@@ -50,6 +54,7 @@ def test_held_out_mass_of_a_saved_mixture_is_known(tmp_path):
     parts = [Uniform(len(vocabulary), "stream"), network]
     LanguageModel(Mixture(parts, [0.5, 0.5]), vocabulary, "words").save(tmp_path / "mixture")
     loaded = LanguageModel.load(tmp_path / "mixture")
-    assert TokenOptions.of_model(tmp_path / "mixture", loaded).held_out_mass == 0.04
+    options = TokenOptions.of_model(tmp_path / "mixture", loaded)
+    assert (options.held_out_mass, options.vocabulary_scope) == (0.04, "train")
     # no word of the vocabulary is only in the other splits
     assert find_held_out_mass(loaded.model, {"vocabulary_scope": "train"}) == 0

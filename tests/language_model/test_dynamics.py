@@ -22,6 +22,7 @@ from keras_nplm import (
     evaluate,
 )
 from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.io.files import write_json
 from keras_nplm.models.dynamic import TunedDynamics, make_dynamic
 from keras_nplm.models.dynamic.network import measure_mean_squares
 from keras_nplm.models.spelling import SpellingModel
@@ -137,4 +138,8 @@ def test_settings_in_a_file_belong_to_the_weights_that_were_tuned(general, tmp_p
     general.save(tmp_path / "trained")
     for name in ("dynamic.json", "dynamic.npz"):
         shutil.copy(tmp_path / "model" / name, tmp_path / "trained" / name)
+    assert LanguageModel.load(tmp_path / "trained").dynamics is None
+    # settings of an earlier version are tuned again
+    settings = {"settings": {"chunk": 16, "rule": "rms"}, "static": 3.0, "dynamic": 2.0}
+    write_json(tmp_path / "trained" / "dynamic.json", settings)
     assert LanguageModel.load(tmp_path / "trained").dynamics is None

@@ -1,5 +1,9 @@
 """Invalid input of the language model is refused in one line that names it."""
 
+import errno
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,6 +13,7 @@ from keras_nplm import (
     DynamicSettings,
     LanguageModel,
     Mixture,
+    RunError,
     Uniform,
     Vocabulary,
     add_words,
@@ -74,6 +79,50 @@ def test_nothing_is_written_over_files_of_others(build_ngram_model, tmp_path, me
         "notes.txt": "theirs",
         "config.json": "theirs",
     }
+
+
+def test_a_saved_model_is_replaced_on_request_alone(
+    build_ngram_model, here, run, messages, memory_store
+):
+    first, second = build_ngram_model("stream"), build_ngram_model("sentence")
+    for name in ("saved", "new/saved", "gs://bucket/saved"):
+        first.save(name, overwrite=True)  # there is nothing
+    messages.refuse(lambda: second.save("saved"))
+    run("ngram --output run")
+    run("mix run --uniform --output mixture")
+    for command in ("run", "mixture"):  # they hold a text and figures
+        messages.refuse(lambda command=command: second.save(command, overwrite=True))
+    Path("other").mkdir()
+    Path("other/notes.txt").touch()
+    messages.refuse(lambda: second.save("other", overwrite=True))
+    for name in ("saved", "gs://bucket/saved"):
+        second.save(name, overwrite=True)
+        assert LanguageModel.load(name).boundary == "sentence"
+    assert LanguageModel.load("new/saved").boundary == "stream"
+    assert sorted(map(str, Path().rglob("*nplm*"))) == []
+
+
+@pytest.mark.parametrize("failing", ["new", "manifest.json"])
+def test_a_model_that_cannot_be_replaced_stays(build_ngram_model, here, monkeypatch, failing):
+    build_ngram_model("stream").save("saved")
+    before = read_files(here)
+
+    def fail(function, source, target):
+        if failing in (Path(source).name, Path(target).name):
+            raise OSError(errno.ENOSPC, "No space left")
+        return function(source, target)
+
+    for owner, name in ((os, "replace"), (Path, "rename")):
+        function = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *paths, function=function: fail(function, *paths))
+    with pytest.raises((OSError, RunError)):
+        build_ngram_model("sentence").save("saved", overwrite=True)
+    monkeypatch.undo()
+    assert read_files(here) == before
+
+
+def read_files(directory: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def test_a_damaged_directory_is_refused(tmp_path, build_ngram_model, messages):

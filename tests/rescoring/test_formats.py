@@ -248,7 +248,12 @@ def read_text_of_references(directory: Path, format: str, text: str) -> dict[str
 
 
 def test_damaged_references_are_refused(tmp_path, messages):
-    for format, text in (("tsv", "u1 the cat\n"), ("kaldi", "u1 a\nu1 b\n")):
+    for format, text in (
+        ("tsv", "u1 the cat\n"),
+        ("kaldi", "u1 a\nu1 b\n"),
+        ("moses", "the cat\n1\tthe cat\n"),
+        ("moses", "0 ||| the cat\n"),
+    ):
         messages.refuse(
             lambda format=format, text=text: read_text_of_references(tmp_path, format, text)
         )

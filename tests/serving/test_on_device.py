@@ -96,6 +96,7 @@ FORMATS = {
     "litert": (export_litert, run_litert, read_litert_metadata),
     "onnx": (export_onnx, run_onnx, read_onnx_metadata),
 }
+ENDINGS = {"litert": "tflite", "onnx": "onnx"}
 of_formats = pytest.mark.parametrize("name", FORMATS)
 
 
@@ -133,12 +134,12 @@ def test_runtimes_give_the_numbers_of_python(name, boundary, tmp_path):
     vocabulary = Vocabulary([f"w{i}" for i in range(model.vocabulary_size - 4)])
     language_model = LanguageModel(model, vocabulary, "words", boundary)
     rtol = 0.05 if "bfloat16" in name else 1e-4
-    for export, run, _ in FORMATS.values():
-        path, description, *_ = export(language_model, tmp_path / "next.tflite")
+    for format, (export, run, _) in FORMATS.items():
+        path, description, *_ = export(language_model, tmp_path / f"next.{ENDINGS[format]}")
         assert read_json(description)["content"] == CONTENTS.get(name, "network")
         for contexts in (make_contexts(model, 60), make_contexts(model, 60)[-1:]):
             check_log_probs(path, run, model, contexts, rtol)
-        path, *_ = export(language_model, tmp_path / "score", signature="score")
+        path, *_ = export(language_model, tmp_path / f"score.{ENDINGS[format]}", signature="score")
         # LiteRT takes no empty batch of some mixtures
         for texts in (TEXTS, TEXTS[:1], [] if name == "paper" else TEXTS[:2]):
             expected = [-score.log_prob for score in language_model.score(texts, alone=True)]
@@ -152,11 +153,10 @@ def test_runtimes_give_the_numbers_of_python(name, boundary, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("export", [export_litert, export_onnx])
-def test_openvino_gives_the_numbers_of_python(export, language_model, tmp_path):
+@of_formats
+def test_openvino_gives_the_numbers_of_python(name, language_model, tmp_path):
     pytest.importorskip("openvino", reason="openvino is needed")
-    suffix = "tflite" if export is export_litert else "onnx"
-    path, *_ = export(language_model, tmp_path / f"next.{suffix}")
+    path, *_ = FORMATS[name][0](language_model, tmp_path / f"next.{ENDINGS[name]}")
     contexts = make_contexts(language_model.model, 60)
     check_log_probs(path, run_openvino, language_model.model, contexts)
 
@@ -177,7 +177,8 @@ def mixture(language_model):
 @of_formats
 def test_a_file_says_what_it_is(name, language_model, tmp_path):
     export, _, read_metadata = FORMATS[name]
-    target, description, vocabulary = export(language_model, tmp_path / "mine", metrics=METRICS)
+    file = tmp_path / f"mine.{ENDINGS[name]}"
+    target, description, vocabulary = export(language_model, file, metrics=METRICS)
     facts = read_json(description)
     expected = {
         "created_by": f"keras_nplm {keras_nplm.__version__}",
@@ -193,7 +194,7 @@ def test_a_file_says_what_it_is(name, language_model, tmp_path):
         "quantised": False,
         "signature": "log_probs",
         "vocabulary_size": len(language_model.vocabulary),
-        "vocabulary_file": "mine.vocabulary.txt",
+        "vocabulary_file": f"{file.name}.vocabulary.txt",
     }
     assert expected.items() <= facts.items()
     assert facts["tokenizer"]["name"] == "words"
@@ -207,13 +208,13 @@ def test_a_file_says_what_it_is(name, language_model, tmp_path):
 
 @pytest.mark.long
 def test_a_file_says_whether_it_holds_the_mixture_or_its_network(mixture, tmp_path, capsys):
-    _, description, _ = export_litert(mixture, tmp_path / "whole", metrics=METRICS)
+    _, description, _ = export_litert(mixture, tmp_path / "whole.tflite", metrics=METRICS)
     facts = read_json(description)
     assert (facts["content"], facts["weights"]) == ("mixture", [[0.5, 0.3, 0.2]])
     assert facts["components"] == ["nplm", "back-off", "uniform"]
     assert facts["perplexity"] == {"validation": 3.5, "test": 4.5}
     target, description, _ = export_litert(
-        mixture, tmp_path / "alone", network_alone=True, metrics=METRICS
+        mixture, tmp_path / "alone.tflite", network_alone=True, metrics=METRICS
     )
     network = mixture.model.models[0]
     check_log_probs(target, run_litert, network, make_contexts(network, 60))
@@ -251,8 +252,11 @@ def test_a_quantised_file_is_small_and_nearly_exact(name, tmp_path, caplog):
     model.prob.U.assign(random.normal(0, 0.1, model.prob.U.shape))
     model.set_unigram(1 / np.arange(1, len(words) + 1))
     language_model = LanguageModel(model, words, "words", "sentence")
-    path, description, _ = export(language_model, tmp_path / "small", quantise=True)
-    assert read_json(description)["quantised"]
+    file = tmp_path / f"small.{ENDINGS[name]}"
+    path, description, _ = export(language_model, file, quantise=True, metrics=METRICS)
+    facts = read_json(description)
+    assert facts["quantised"] and "perplexity" not in facts
+    assert facts["perplexity_before_rounding"] == {"validation": 3.5, "test": 4.5}
     assert path.stat().st_size < 0.3 * 4 * model.count_params()
     assert {log.name for log in caplog.records} <= {"tensorflow"}
     contexts = make_contexts(model, 60)
@@ -264,7 +268,7 @@ def test_a_quantised_file_is_small_and_nearly_exact(name, tmp_path, caplog):
 @pytest.mark.long
 def test_the_n_grams_of_an_8_bit_onnx_file_are_exact(mixture, tmp_path, capsys):
     n_grams = mixture.replace_model(mixture.model.models[1])
-    target, description, _ = export_onnx(n_grams, tmp_path / "small", quantise=True)
+    target, description, _ = export_onnx(n_grams, tmp_path / "small.onnx", quantise=True)
     facts = read_json(description)
     assert facts["content"] == "n-grams" and not facts["quantised"]
     assert "no network, whose matrices 8 bits are for" in capsys.readouterr().err

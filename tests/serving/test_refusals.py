@@ -39,19 +39,23 @@ def test_files_for_devices_of_other_models(target, messages, capsys):
         (Mixture([network, network], [0.5, 0.5]), True),
     ):
         language_model = LanguageModel(model, VOCABULARY, "words")
-        export = functools.partial(export_litert, language_model, target / "new")
+        export = functools.partial(export_litert, language_model, target / "new.tflite")
         messages.refuse(functools.partial(export, network_alone=is_alone))
     assert not capsys.readouterr().err
 
 
 def test_arrays_beyond_the_limit_of_a_file(language_model, target, monkeypatch, messages):
     monkeypatch.setattr("keras_nplm.serving.on_device.MAX_BYTES", 1000)
-    messages.refuse(lambda: export_litert(language_model, target / "new"))
+    messages.refuse(lambda: export_litert(language_model, target / "new.tflite"))
 
 
 def test_targets_and_signatures_of_files(language_model, directory, target, monkeypatch, messages):
     monkeypatch.setitem(sys.modules, "tf2onnx", None)  # it is refused before the conversion
     messages.refuse(lambda: export_onnx(language_model, target))
+    messages.refuse(
+        lambda: export_onnx(language_model, target / "file")
+    )  # it would be written over
+    messages.refuse(lambda: export_litert(language_model, target / "new.onnx"))
     messages.refuse(lambda: export_litert(language_model, target / "new", signature="embed"))
     with pytest.raises(ValueError, match="lies in the model directory"):  # whose name varies
         export_litert(language_model, directory / "model.keras")

@@ -1,6 +1,7 @@
 """The served functions: results, documentation, empty batches, blocks, bad requests."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from keras_nplm.serving.signatures import FUNCTIONS, ServingModule
@@ -80,6 +81,20 @@ def test_ids_out_of_range_are_nan_in_their_row_only(loaded, language_model):
         context_ids=contexts, target_ids=tf.constant([size, 4, 4, 4, 4])
     )
     assert np.isfinite(scored["log_prob"]).tolist() == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_wrong_number_of_context_ids_is_named(build_ngram_model, width):
+    """The server hands on ids of any shape."""
+    functions = ServingModule(build_ngram_model("sentence")).functions
+    context_ids = tf.fill([1, width], 4)
+    for name, others in (("predict_next_ids", []), ("log_prob_ids", [tf.constant([5])])):
+        specs = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)]
+        served = tf.function(functions[name].compute, specs[: 1 + len(others)])
+        length = len(others)
+        named = rf"\[1,{width + length}\] is not compatible with expected shape \[\?,{2 + length}\]"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=named):
+            served(context_ids, *others)
 
 
 def test_tokens_beyond_the_limit_of_a_text_give_nan(language_model):

@@ -133,15 +133,18 @@ _TINY = "--embedding-dim 4 --hidden-units 8 --epochs 1"
 def test_the_printed_command_gives_the_same_run(here, run, short_text):
     command = f"train --train {short_text} --output model {_TINY}"
     printed = re.search(
-        r"^Options chosen for ([\d,]+) tokens and (\d+) types.*\n +(.*)$", run(command).err, re.M
+        r"^Options chosen for ([\d,]+) tokens and (\d+) types: (--order 21 .*)\. .*\n +(.*)$",
+        run(command).err,
+        re.M,
     )
     encoded = EncodedCorpus.load("model/corpus")
     statistics = count_text(encoded, "sentence")
     assert (printed[1], int(printed[2])) == (f"{statistics.tokens:,}", encoded.vocabulary_size)
     assert read_options(read_json("model/config.json")) == choose_options(_GIVEN, statistics)
-    assert printed[3].startswith(f"keras-nplm {command} --config small ")
-    assert printed[3].count("--epochs") == 1
-    again = run(printed[3].removeprefix("keras-nplm ")).err  # its directory is finished
+    assert printed[3] == f"--order 21 {_TINY[:-11]} --objective likelihood --epochs 1"
+    assert printed[4].startswith(f"keras-nplm {command} --config small ")
+    assert printed[4].count("--epochs") == 1
+    again = run(printed[4].removeprefix("keras-nplm ")).err  # its directory is finished
     assert "is finished" in again and "Options chosen" not in again
 
     metrics = read_json("model/metrics.json")
@@ -155,7 +158,7 @@ def test_the_printed_command_gives_the_same_run(here, run, short_text):
     assert network == pytest.approx(metrics["network"]["validation"], rel=1e-4)
     assert whole <= min(network, ngrams) * 1.001  # EM stops before a weight of 0
     page = Path("model/report.html").read_text(encoding="utf-8")
-    assert f"<pre>{printed[3]}</pre>" in page
+    assert f"<pre>{printed[4]}</pre>" in page
     assert short_text.name in page and "<h1>model: a language model</h1>" in page
     for name in ("network", "kneser_ney"):
         assert f"{metrics[name]['test']:.2f}</td>" in page

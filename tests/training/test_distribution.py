@@ -1,6 +1,7 @@
 """Replicas and workers reach the weights of one device; a lost worker can be restarted."""
 
 import contextlib
+import gc
 import json
 import multiprocessing
 import os
@@ -9,16 +10,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from multiprocessing.process import BaseProcess
+from collections.abc import Iterator
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 
 from keras_nplm import InputError
 from keras_nplm.cli.main import main
 from keras_nplm.io.errors import RunError
+from keras_nplm.training import fit, train
 from keras_nplm.training.distribution import open_strategy
 
 OPTIONS = (
@@ -26,22 +29,6 @@ OPTIONS = (
     "--hidden-units 8"
 )
 OPTIONS += " --epochs 4 --set batch_size=256"
-# without report.html and logs of TensorBoard, most of a short run
-TRAIN = """
-import gc
-import sys
-gc.set_threshold(50_000, 10, 10)  # as in tests/conftest.py
-from keras_nplm.cli.imports import leave_out_optional_libraries
-from keras_nplm.cli.main import main
-with leave_out_optional_libraries():  # as a command does
-    import keras
-    import keras_nplm.training.fit as fit
-    import keras_nplm.training.train as train
-fit.SECONDS_PER_SAVE = float(sys.argv.pop(1))
-train.write_run_report = lambda *arguments: None
-fit.LanguageModelBoard = lambda *arguments, **options: keras.callbacks.Callback()
-sys.exit(main(sys.argv[1:]))
-"""
 _PATIENCE = 300  # seconds, on a busy machine
 
 
@@ -82,48 +69,48 @@ def _list_arguments(text: Path, output: Path, flags: str = OPTIONS) -> list[str]
     return ["train", *flags.split(), "--train", str(text), "--output", str(output)]
 
 
-def _start_worker(config: str, arguments: list[str], log: Path) -> subprocess.Popen:
-    """Start a worker as a command does."""
-    with open(log, "ab") as file:
-        run = dict(env=os.environ | {"TF_CONFIG": config}, stdout=file, stderr=file)
-        return subprocess.Popen([sys.executable, "-c", TRAIN, "0.5", *arguments], **run)
-
-
-def _train_as_worker(config: str, arguments: list[str], log: Path) -> None:
+def _train_as_worker(config: str, arguments: list[str], log: Path, seconds: float) -> None:
     os.environ["TF_CONFIG"] = config
     with open(log, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sys.argv = ["-c", "600", *arguments]
-    exec(TRAIN, {})
-
-
-def _fork_worker(config: str, arguments: list[str], log: Path) -> BaseProcess:
-    """Start a worker as a fork of a process that has imported TensorFlow, and used nothing of
-    it.
-    """
-    forks = multiprocessing.get_context("forkserver")
-    forks.set_forkserver_preload(["keras_nplm.training.train"])
-    worker = forks.Process(target=_train_as_worker, args=(config, arguments, log))
-    worker.start()
-    return worker
+    gc.set_threshold(50_000, 10, 10)  # as in tests/conftest.py
+    fit.SECONDS_PER_SAVE = seconds
+    # without report.html and logs of TensorBoard, most of a short run
+    train.write_run_report = lambda *arguments: None
+    fit.LanguageModelBoard = lambda *arguments, **options: keras.callbacks.Callback()
+    sys.exit(main(arguments))
 
 
 @contextlib.contextmanager
-def _start_both(text: Path, directory: Path, *starts: Callable, outputs: str, flags=2 * (OPTIONS,)):
-    """Start two workers, each by its function; end them after the block."""
+def _start_both(
+    text: Path, directory: Path, *, outputs: str, flags=2 * (OPTIONS,), seconds: float = 600
+) -> Iterator[list[ForkServerProcess]]:
+    """Start two workers, which save after so many seconds; end them after the block.
+
+    Each is a fork of a process that has imported TensorFlow, and used nothing of it.
+    """
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(["keras_nplm.training.train"])
     workers = []
     try:
         for index, config in enumerate(_choose_configs()):
-            output = directory / outputs.format(index)
-            arguments = _list_arguments(text, output, flags[index])
-            workers.append(starts[index](config, arguments, directory / f"worker{index}.log"))
+            arguments = _list_arguments(text, directory / outputs.format(index), flags[index])
+            log = directory / f"worker{index}.log"
+            workers.append(
+                forks.Process(target=_train_as_worker, args=(config, arguments, log, seconds))
+            )
+            workers[-1].start()
         yield workers
     finally:
         for worker in workers:
             worker.kill()
-            end = worker.wait if isinstance(worker, subprocess.Popen) else worker.join
-            end()
+            worker.join()
+
+
+def _wait_for(worker: ForkServerProcess) -> int | None:
+    worker.join(_PATIENCE)
+    return worker.exitcode
 
 
 def _log(directory: Path, index: int) -> str:
@@ -135,19 +122,18 @@ def _start_until_checkpoint(text: Path, directory: Path):
     """Start two workers of one directory, and enter the block when they have a new checkpoint."""
     last = directory / "model" / "last.npz"
     began = time.time()
-    with _start_both(text, directory, *2 * [_start_worker], outputs="model") as workers:
+    with _start_both(text, directory, outputs="model", seconds=0.5) as workers:
         while not (last.exists() and last.stat().st_mtime > began):
             time.sleep(0.1)
-            assert workers[0].poll() is None, _log(directory, 0)
+            assert workers[0].is_alive(), _log(directory, 0)
         yield workers
 
 
 def _train_together(text: Path, directory: Path, **options) -> None:
     """Train with two workers to the end."""
-    with _start_both(text, directory, _fork_worker, _fork_worker, **options) as workers:
+    with _start_both(text, directory, **options) as workers:
         for worker in workers:
-            worker.join(_PATIENCE)
-            assert worker.exitcode == 0, _log(directory, 0) + _log(directory, 1)
+            assert _wait_for(worker) == 0, _log(directory, 0) + _log(directory, 1)
 
 
 @pytest.mark.long
@@ -158,19 +144,19 @@ def test_workers_are_lost_or_interrupted_and_resume_bit_for_bit(
     loss = "A worker was lost or failed (Collective ops is aborted by: "
     fix = "Fix: run the same command again on all workers to resume."
     with _start_until_checkpoint(text, tmp_path) as (first, second):
-        second.send_signal(signal.SIGSTOP)  # the chief waits for it in a collective operation
-        while first.poll() is None:  # the first may be noted, the second ends it
+        os.kill(second.pid, signal.SIGSTOP)  # the chief waits for it in a collective operation
+        while first.is_alive():  # the first may be noted, the second ends it
             time.sleep(2)
-            first.send_signal(signal.SIGTERM)
-        assert first.returncode == 130, _log(tmp_path, 0)
-        second.send_signal(signal.SIGCONT)
-        assert second.wait(_PATIENCE) == 1, _log(tmp_path, 1)  # it notices after 10 to 20 seconds
+            first.terminate()
+        assert _wait_for(first) == 130, _log(tmp_path, 0)
+        os.kill(second.pid, signal.SIGCONT)
+        assert _wait_for(second) == 1, _log(tmp_path, 1)  # it notices after 10 to 20 seconds
     last = _log(tmp_path, 1).splitlines()[-1]
     assert loss in last and fix in last
     with _start_until_checkpoint(text, tmp_path) as (first, second):
-        second.send_signal(signal.SIGTERM)
+        second.terminate()
         for worker in (first, second):
-            assert worker.wait(_PATIENCE) == 130, _log(tmp_path, 0) + _log(tmp_path, 1)
+            assert _wait_for(worker) == 130, _log(tmp_path, 0) + _log(tmp_path, 1)
     assert loss not in _log(tmp_path, 0)
     whole = tmp_path_factory.mktemp("uninterrupted")
     _train_together(text, whole, outputs="worker{}")

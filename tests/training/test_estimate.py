@@ -130,9 +130,11 @@ PRINTED = [
     "ngram --train text.txt --min-count 1 --order 2 --output more",
     "export more more.arpa",
     "mix more.arpa kn --output mixture",
-    "ngram --arpa more.arpa --vocabulary kn/vocabulary.txt --output imported",
+    "ngram --arpa more.arpa --vocabulary kn/vocabulary.txt --tokenizer words --output imported",
     "mix imported kn --output of-imported",
     "ngram --arpa more.arpa --output alone",
+    # the same model twice
+    "mix kn kn --weights 0.5 0.5 --output twice",
     # a closed vocabulary
     "ngram --arpa closed.arpa --output closed",
     "score closed new.txt",
@@ -143,6 +145,10 @@ PRINTED = [
     "mix first other --weights 0.5 0.5 --output leak",
     "mix first leak --weights 0.5 0.5 --output of-leak",
     "evaluate first leak",
+    # words of all splits, also in a mixture
+    "ngram --train text.txt --order 2 --min-count 9 --set vocabulary_scope=corpus --output scope",
+    "mix scope --uniform --output of-scope",
+    "evaluate of-scope kn",
     f"ngram --train one.txt --validation held-out.txt {_LETTERS} --output one",
     f"ngram --train two.txt --validation held-out.txt {_LETTERS} --output two",
     "mix one two --output fair",

@@ -64,9 +64,9 @@ def open_corpus(
             between texts and paragraphs), or `"tfds:NAME"`: any TensorFlow Datasets set with a text
             feature. If such a set has no validation or test split, the last 5% of its training
             split serve. Or a directory of `keras-nplm prepare`.
-        train: text files or globs, local or `gs://` and `s3://`, one sentence a line, at most 16
-            MiB long. A blank line ends a document. Archives of gzip, zstd, xz and bzip2 are
-            decompressed. Without `validation` and `test` the lines are split by `fractions`.
+        train: one or more text files or globs, local or `gs://` and `s3://`, one sentence a line,
+            at most 16 MiB long. A blank line ends a document. Archives of gzip, zstd, xz and bzip2
+            are decompressed. Without `validation` and `test` the lines are split by `fractions`.
         resample: (c, text files or globs) of each out-of-domain training text, which is not split
             by lines. An epoch has the share c in (0, 1] of its n-grams; see `keras_nplm.Resampled`.
         validation, test: text files or globs, of which one may be left out. Then the corpus has no

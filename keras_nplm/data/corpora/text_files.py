@@ -26,11 +26,13 @@ from keras_nplm.io.standard_input import take_standard_input
 from keras_nplm.io.text import open_text
 
 
-def expand_patterns(patterns: Sequence[str]) -> list[Path]:
+def expand_patterns(patterns: str | os.PathLike | Sequence[str]) -> list[Path]:
     """List the files that names and globs match, each once, the files of a glob in name order,
-    remote ones and standard input (`-`) as local copies.
+    remote ones and standard input (`-`) as local copies. One name may stand alone.
     """
     paths: dict[Path, None] = {}
+    if isinstance(patterns, str | os.PathLike):
+        patterns = [os.fspath(patterns)]
     for pattern in map(
         os.fspath, check_items(patterns, "files", str | os.PathLike, "a list of file names")
     ):

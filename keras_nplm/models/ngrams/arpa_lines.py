@@ -159,8 +159,7 @@ def _parse_rows(
             number, line = rows[int(np.argmax(is_wrong))]
             raise make_line_error(path, number, expected, line)
 
-    # `split_fields` is faster without tabs
-    fields = [split_fields(line.replace("\t", " ")) for _, line in rows]
+    fields = [split_fields(line) for _, line in rows]
     lengths = np.array([*map(len, fields)])
     optional = "" if order == highest else " and perhaps log10 back-off"
     refuse(
