@@ -23,6 +23,7 @@ from keras_nplm import (
     read_arpa,
     write_arpa,
 )
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
 from keras_nplm.models.networks.self_normalised import SelfNormalised
 from keras_nplm.models.ngrams import (
@@ -49,6 +50,21 @@ def make_text(seed: int, boundary: str, tokens: int = 400) -> np.ndarray:
     if boundary == "text":
         ids[[0, 7, 77, 140]] = 2  # documents
     return np.append(ids, 3).astype(np.int32)
+
+
+class Table(NextWordModel):
+    """A bigram model of the given probabilities: float [|V|, |V|], a row for each last word."""
+
+    order = 2
+
+    def __init__(self, probabilities: np.ndarray, boundary: str):
+        self.vocabulary_size = len(probabilities)
+        self.boundary = boundary
+        with np.errstate(divide="ignore"):
+            self.log_probs = np.log(probabilities)
+
+    def _next_log_probs(self, context_ids):
+        return self.log_probs[context_ids[:, -1]]
 
 
 def _build_keras_model(boundary):

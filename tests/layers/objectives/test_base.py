@@ -15,12 +15,6 @@ def test_words_short_of_their_promised_count_share_the_held_out_mass():
     np.testing.assert_allclose(p, 0.9 * COUNTS / 10 + 0.1 * q)
 
 
-def test_q_is_uniform_if_no_word_is_short():
-    counts = np.array([0, 5, 0, 0, 3, 2])
-    _, q = smooth_unigram(counts, 6, held_out_mass=0.1)
-    np.testing.assert_allclose(q, [0, 1 / 3, 0, 0, 1 / 3, 1 / 3])
-
-
 @pytest.mark.parametrize(
     "change, word, share",
     [

@@ -110,7 +110,7 @@ def new_words_do_not_reduce_the_shares_of_the_others(original, self, smaller, ro
     self._propose(np.append(smaller.noise.probabilities(), rows.frequencies))
 
 
-@changes(f"{SAMPLED}:SampledObjective.options", "layers/test_layers.py")
+@changes(f"{SAMPLED}:SampledObjective.options", OF_NETWORKS)
 def the_seed_of_the_samples_is_not_saved(original):
     return tuple(name for name in original if name != "seed")
 
@@ -246,7 +246,7 @@ def padding_has_a_vector_as_a_target(original, *arguments):
     return within(original, PAD_ID=-1)(*arguments)
 
 
-@changes("layers.heads.base:Head.__init__", "layers/heads/test_linear.py")
+@changes("layers.heads.base:Head.__init__", OF_NETWORKS)
 def an_output_computes_copies_in_16_bits(original, self, *arguments, **options):
     original(self, *arguments, **options)
     self.autocast = True

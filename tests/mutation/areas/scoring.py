@@ -9,7 +9,7 @@ from keras_nplm.io.errors import RunError
 from tests.mutation.mutants import Altered, changes, first, read_global, within
 
 OF_TUNING = "rescoring/test_tuning.py"
-OF_EVALUATION = "models/test_collectors.py"
+OF_EVALUATION = "models/test_evaluation.py"
 OF_SHORTLISTS = "models/test_shortlist.py"
 OF_CACHES = "models/test_caches.py"
 OF_SEARCHES = "models/dynamic/test_search.py"
@@ -61,7 +61,7 @@ def equal_hypotheses_are_reordered(original, *arguments):
 # Evaluation and mixtures
 
 
-@changes("models.collectors:Perplexity.compute_figures", "models/test_evaluation.py")
+@changes("models.collectors:Perplexity.compute_figures", OF_EVALUATION)
 def a_word_of_probability_0_gives_an_infinite_perplexity(original, self):
     try:
         return original(self)
