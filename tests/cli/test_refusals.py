@@ -25,6 +25,8 @@ LINES = [
     f"{NGRAM} --arpa x --order 3",
     f"{NGRAM} --arpa x --test text.txt",
     f"{NGRAM} --counts x --num-classes 9",
+    f"{NGRAM} --train text.txt --order 1 --method class-based",
+    f"{NGRAM} --train text.txt --order 1 --method deleted-interpolation",
     f"{NGRAM} --train text.txt --pieces 400",
     f"{NGRAM} --train text.txt --tokenizer bytes --token character",
     f"{NGRAM} --train text.txt --tokenizer bytes --min-count 2",

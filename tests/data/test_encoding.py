@@ -1,7 +1,6 @@
 """Corpora are encoded as shards by one process or several, also after an interruption."""
 
 import collections
-import contextlib
 import functools
 import itertools
 import os
@@ -28,6 +27,7 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.data.tokenizers.registry import get_tokenizer
+from tests.kills import kill_at_rename
 from tests.tokenizers import KINDS, CommaTokenizer, build_vocabulary
 
 LINES = [
@@ -39,10 +39,6 @@ LINES = [
     "the cat",
 ]
 BOUNDARIES = ["sentence", "text", "stream"]
-
-
-class _Killed(BaseException):
-    """Stands for kill -9: nothing in the package can catch it."""
 
 
 @functools.cache
@@ -75,13 +71,6 @@ def test_a_text_is_encoded_as_its_lines(tmp_path_factory, lines, kind, boundary,
     lines += ["the cat"] * 8  # of each split
     (directory / "text.txt").write_text("\n".join(lines), encoding="utf-8")
     vocabulary = _build_vocabulary(kind)
-    rename, numbers = os.replace, itertools.count(1)
-
-    def kill_or_rename(*paths):
-        if next(numbers) == end:
-            raise _Killed
-        rename(*paths)
-
     with pytest.MonkeyPatch.context() as context:
         for name in (
             ("corpora.chunks.CHUNK_BYTES", size),
@@ -98,8 +87,7 @@ def test_a_text_is_encoded_as_its_lines(tmp_path_factory, lines, kind, boundary,
         encode = functools.partial(
             encode_corpus, corpus, vocabulary, directory / "corpus", boundary
         )
-        with contextlib.suppress(_Killed):
-            context.setattr(os, "replace", kill_or_rename)
+        with kill_at_rename(end):
             encode()
         encode()
         encoded = EncodedCorpus.load(directory / "corpus")
@@ -171,14 +159,7 @@ def test_finished_shards_are_kept_unless_the_text_changed(
         corpus = open_corpus(train=[str(path)])
         encode_corpus(corpus, Vocabulary(words), tmp_path / directory)
 
-    def kill_at_end(source, target):
-        if target.name == "corpus.json":
-            raise _Killed
-        rename(source, target)
-
-    rename = os.replace
-    with monkeypatch.context() as context, pytest.raises(_Killed):
-        context.setattr(os, "replace", kill_at_end)
+    with kill_at_rename("corpus.json"):
         encode("ids")
     written, before = path.stat().st_mtime_ns, shard.stat().st_mtime_ns
     if change == "vocabulary":

@@ -30,9 +30,7 @@ def check_words(found: dict[str, float], recorded: dict[str, float], text: str) 
     assert {word for word, p in recorded.items() if p > 1.001 * least} <= {*found}, text
 
 
-@pytest.mark.parametrize(
-    "name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.long) for name in [*ANSWERS][1:])]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_served_answers_are_those_that_are_recorded(name):
     functions = ServingModule(build_case_model(*name.split(), order=2), 3).functions
     answers = choose_texts(name)
