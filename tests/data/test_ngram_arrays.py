@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ids import find_distinct_rows
-from keras_nplm.data.ngram_arrays import extract_ngrams, ngram_blocks
+from keras_nplm.data.layouts import Windows
+from keras_nplm.data.ngram_arrays import extract_ngrams, gather_ngrams, ngram_blocks
+from keras_nplm.data.pools import Blocks
 from keras_nplm.io.errors import InputError
 
 BOUNDARIES = st.sampled_from(["stream", "sentence", "text"])
@@ -54,6 +56,27 @@ def test_distinct_rows_survive_hash_collisions(rows):
         np.testing.assert_array_equal(contexts[which], rows)
         assert which.dtype == np.int32 and len(contexts) == len(expected)
         assert not keep_order or (contexts == expected).all()
+
+
+@given(
+    st.lists(st.integers(2, 3) | st.integers(4, 9), min_size=1, max_size=60),
+    st.lists(st.integers(0, 60), max_size=4).map(sorted),
+    st.integers(2, 6),
+    BOUNDARIES,
+    st.integers(1, 9),
+)
+def test_blocks_have_each_ngram_of_the_text(
+    tmp_path_factory, write_shards, list_ngrams, ids, cuts, order, boundary, size
+):
+    """Contexts reach over the ends of sentences, shards and blocks."""
+    ids = np.array([word for word in ids if word > 2 or boundary == "text"], np.int32)
+    directory = tmp_path_factory.mktemp("shards")
+    shards = write_shards(directory, ids, [min(cut, len(ids)) for cut in cuts])
+    blocks = Blocks(shards, Windows(order, boundary), size)
+    found = [gather_ngrams(*blocks.load(i), order) for i in range(len(blocks.places))]
+    assert list(map(len, found)) == blocks.places.tolist()
+    rows = [tuple(row) for block in found for row in block.tolist()]
+    assert rows == list_ngrams(ids, order, boundary)
 
 
 def test_more_tokens_than_positions_can_number_are_refused():
