@@ -33,8 +33,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from keras_nplm import DeepHidden, LanguageModel, LinearHead, NoiseContrastive, Vocabulary
 from keras_nplm.cli.main import main
@@ -205,24 +203,16 @@ def test_what_is_no_file_is_refused_or_changes_no_figure(attempt, name, make):
         ("arrays", "scorer.npz"),
     ],
 )
-@settings(max_examples=4, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(
-    how=st.sampled_from(("flip", "cut", "insert", "delete")),
-    place=st.floats(0, 1),
-    byte=st.integers(1, 255),
-)
-def test_a_damaged_byte_is_refused_or_changes_no_figure(attempt, kind, name, how, place, byte):
-    def damage(directory: Path) -> None:
-        data = (directory / name).read_bytes()
-        at = min(int(place * len(data)), len(data) - 1)
-        rest = {
-            "flip": bytes([data[at] ^ byte]) + data[at + 1 :],
-            "insert": bytes([byte]) + data[at:],
-            "cut": b"",
-        }
-        (directory / name).write_bytes(data[:at] + rest.get(how, data[at + 1 :]))
+def test_a_damaged_byte_is_refused_or_changes_no_figure(attempt, kind, name):
+    """In any file; `io/test_stages.py` has other damage. The manifest has no checksum itself."""
 
-    attempt(kind, damage, f"{name.rpartition('/')[2]}.*Fix: restore the file")
+    def damage(directory: Path) -> None:
+        data = bytearray((directory / name).read_bytes())
+        data[len(data) // 2] ^= 1
+        (directory / name).write_bytes(data)
+
+    words = f"{name.rpartition('/')[2]}.*Fix: restore the file"
+    attempt(kind, damage, "" if name == MANIFEST else words)
 
 
 # model.keras

@@ -37,16 +37,3 @@ def test_few_lists_for_the_number_of_weights_are_a_warning(files, run, lists, is
     warning = "Warning: 39 lists are few to tune 4 weights: the weights fit these lists"
     assert (warning in tuned.err) == is_few == ("Fix: tune on 40 lists or more" in tuned.err)
     assert not run("rescore ngrams list.tsv --references references --output o.tsv").err
-
-
-def test_an_arpa_file_rescores_like_its_model(files, run):
-    Path("list.tsv").write_text(LIST.format(id=1))
-    run("export ngrams model.arpa.gz")
-    lines, expected = (
-        run(f"rescore {model} list.tsv").out.splitlines() for model in ("model.arpa.gz", "ngrams")
-    )
-    # seven digits in the file
-    for line, other in zip(lines, expected, strict=True):
-        *before, total = line.split("\t")
-        assert before[:3] == other.split("\t")[:3]
-        assert float(total) == pytest.approx(float(other.split("\t")[-1]), abs=1e-4)
