@@ -1,5 +1,6 @@
 """Invalid input of commands: one error line, exit status 2, nothing written."""
 
+import io
 import sys
 
 import pytest
@@ -14,6 +15,10 @@ LINES = [
     "train --output data",
     "evaluate none",
     "score ngrams latin1.txt --json",
+    # standard input stands for one file
+    "score - -",
+    "score -",
+    "evaluate ngrams - --text -",
     "rescore x y --tune ''",
     f"{NGRAM} --arpa x --vocabulary ''",
     "export ngrams ''",
@@ -75,7 +80,7 @@ LINES = [
 ]
 
 
-def test_invalid_input_is_one_line_and_status_2(files, run, messages):
+def test_invalid_input_is_one_line_and_status_2(files, run, messages, monkeypatch):
     (files / "data").mkdir()
     (files / "data" / "mine").touch()
     (files / "empty.txt").touch()
@@ -83,6 +88,7 @@ def test_invalid_input_is_one_line_and_status_2(files, run, messages):
     (files / "list.tsv").write_text("1\tthe cat\t-2\n")
     run("export ngrams m.arpa")
     (files / "m.arpa").rename(files / "m.lm")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     names = sorted(files.iterdir())
     for line in LINES:
         captured = run(line, status=2)

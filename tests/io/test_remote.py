@@ -33,19 +33,6 @@ def url(request) -> str:
     return "gs://bucket"
 
 
-def _record_sent(monkeypatch, store) -> list[str]:
-    """Record the names of the files that are sent to a store."""
-    found = []
-    method = store.put_file
-
-    def call(local, name):
-        found.append(name.rpartition("/")[2])
-        method(local, name)
-
-    monkeypatch.setattr(store, "put_file", call)
-    return found
-
-
 def _read(directory: Path) -> dict[str, bytes]:
     files = filter(Path.is_file, directory.rglob("*"))
     return {path.relative_to(directory).as_posix(): path.read_bytes() for path in files}
@@ -144,16 +131,21 @@ def test_a_directory_is_fetched_changed_and_sent(memory_store, before, during, a
 
 
 def test_changed_files_are_sent_and_records_come_last(url, monkeypatch):
-    sent = _record_sent(monkeypatch, open_filesystem(url))
+    store = open_filesystem(url)
+    put = Mock(wraps=store.put_file)
+    monkeypatch.setattr(store, "put_file", put)
     with open_output(f"{url}/run/") as local:
         for name in ("manifest.json", "metrics.json", "config.json", "z", "a"):
             (local / name).write_text(name)
         assert not _read_store(url)
         upload(local)
-        assert sent == ["z", "a", "config.json", "metrics.json", "manifest.json"]
+        names = [call.args[1].rpartition("/")[2] for call in put.call_args_list]
+        assert names == ["z", "a", "config.json", "metrics.json", "manifest.json"]
+        put.reset_mock()
         (local / "a").write_text("new")
         (local / "z").unlink()
-    assert sent[5:] == ["a"] and [*_read(local)] == []
+    (call,) = put.call_args_list
+    assert call.args[1].endswith("/a") and [*_read(local)] == []
     assert _read_store(f"{url}/run") == _read(fetch(f"{url}/run"))
 
 
