@@ -19,7 +19,6 @@ nothing runs, and memory stays bounded, but the numbers of the file are believed
 
 import contextlib
 import functools
-import hashlib
 import io
 import json
 import os
@@ -37,6 +36,7 @@ import pytest
 from keras_nplm import DeepHidden, LanguageModel, LinearHead, NoiseContrastive, Vocabulary
 from keras_nplm.cli.main import main
 from keras_nplm.io.stages import MANIFEST, MODEL, Stages
+from tests.files import read_files
 from tests.networks import compose
 
 IDS = "corpus/test.00000.ids"
@@ -107,11 +107,6 @@ def right(root) -> dict[str, str]:
     return {kind: ask(root, root / kind, kind)[1] for kind in ("ngram", "network", "arrays")}
 
 
-def list_checksums(directory: Path) -> dict[Path, str]:
-    files = (path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
-    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
 @pytest.fixture
 def attempt(root, right, tmp_path) -> Callable[..., None]:
     """Damage a copy of a directory and ask: one error line with `words`, or, without `words`, the
@@ -128,9 +123,9 @@ def attempt(root, right, tmp_path) -> Callable[..., None]:
         if is_recorded:
             (directory / MANIFEST).unlink()
             Stages(directory).record(MODEL, {}, ["[!.]*"])
-        before = list_checksums(tmp_path)
+        before = read_files(tmp_path)
         status, out, refusal = ask(root, directory, kind)
-        assert list_checksums(tmp_path) == before, "it wrote a file"
+        assert read_files(tmp_path) == before, "it wrote a file"
         assert not words or (status and re.search(words, refusal)), (status, refusal)
         assert status or out == right[kind], "another answer"
 

@@ -21,6 +21,7 @@ from keras_nplm import RunError, export_page
 from keras_nplm.data.tokenizers.words import WordTokenizer
 from keras_nplm.serving import web_page
 from keras_nplm.serving.web_page import read_facts
+from tests.files import read_files
 from tests.tokenizers import build_model
 
 
@@ -29,10 +30,6 @@ def read_constants(path: Path) -> dict:
     text = path.read_text(encoding="utf-8")
     pairs = re.findall(r"^const (\w+) = (.*?);$", text, re.MULTILINE | re.DOTALL)
     return {name: json.loads(value) for name, value in pairs}
-
-
-def read_files(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
 @pytest.mark.long
