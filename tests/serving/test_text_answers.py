@@ -18,7 +18,7 @@ NAMES = [
 def choose_texts(name: str) -> dict[str, dict[str, Any]]:
     """Return the texts whose words are looked at, with their answers."""
     items = [*ANSWERS[name].items()]
-    return dict(items[4::6] if name.startswith(SEARCHES) else items)
+    return dict(items[4::4] if name.startswith(SEARCHES) else items)
 
 
 def check_words(found: dict[str, float], recorded: dict[str, float], text: str) -> None:
@@ -56,10 +56,10 @@ def test_answers_of_a_page_are_those_that_are_recorded(name):
     assert [each["ids"] for each in contexts] == [each["ids"] for each in ANSWERS[name].values()]
     answers = choose_texts(name)
     is_character = name.startswith("characters")
-    found = read_prompts(model, 2, [*answers], k=3)
+    found = read_prompts(model, 2, [*answers], k=4)  # one may be the end of a sentence
     for (text, recorded), each in zip(answers.items(), found, strict=True):
         # of characters, `next_words` returns single ones
         completes = each["unfinished"] or is_character
         words = [word for word in each["found"] if not (completes and word["isEnd"])]
-        probabilities = {word["word"]: word["probability"] for word in words}
+        probabilities = {word["word"]: word["probability"] for word in words[:3]}
         check_words(probabilities, recorded["complete" if completes else "next"], text)
