@@ -31,7 +31,7 @@ def check_words(found: dict[str, float], recorded: dict[str, float], text: str) 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_served_answers_are_those_that_are_recorded(name):
+def test_served_words_are_those_that_are_recorded(name):
     functions = ServingModule(build_case_model(*name.split(), order=2), 3).functions
     answers = choose_texts(name)
     for key, function in (("next", "predict_next"), ("complete", "complete_prefix")):
@@ -41,6 +41,11 @@ def test_served_answers_are_those_that_are_recorded(name):
             pairs = zip(words.tolist(), probabilities.tolist(), strict=True)
             found = {word.decode(): p for word, p in pairs if word}
             check_words(found, recorded[key], text)
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_served_scores_are_those_that_are_recorded(name):
+    functions = ServingModule(build_case_model(*name.split(), order=2), 3).functions
     answers = ANSWERS[name]
     served = answer(functions["score"], [*answers])
     columns = (served[key].numpy().tolist() for key in ("log_prob", "tokens", "unk_tokens"))
