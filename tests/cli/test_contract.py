@@ -50,10 +50,10 @@ def directory(tmp_path_factory, text, ngram_directory, model_directory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def results(directory, leave_out_report) -> dict[str, dict]:
+def results(directory) -> dict[str, dict]:
     """The object that each line prints with `--json`."""
     results = {}
-    with contextlib.chdir(directory), leave_out_report():
+    with contextlib.chdir(directory):
         for name in [name for name in LINES if name != "paper"]:
             with contextlib.redirect_stdout(io.StringIO()) as output:
                 assert main([*shlex.split(LINES[name]), "--json"]) == 0
