@@ -199,26 +199,11 @@ def model_directory(build_once, small_options) -> Path:
     return build_once("trained", write)
 
 
-def _leave_out_report(context: pytest.MonkeyPatch) -> None:
-    """Write no report.html and no logs of TensorBoard: most of a short run."""
-
-    def write_nothing(*arguments):
-        pass
-
-    context.setattr("keras_nplm.training.train.write_run_report", write_nothing)
-    _leave_out_logs(context)
-
-
 def _leave_out_logs(context: pytest.MonkeyPatch) -> None:
     def make_idle_callback(*arguments, **options):
         return importlib.import_module("keras").callbacks.Callback()
 
     context.setattr("keras_nplm.training.fit.LanguageModelBoard", make_idle_callback)
-
-
-@pytest.fixture
-def no_report(monkeypatch):
-    _leave_out_report(monkeypatch)
 
 
 @pytest.fixture
@@ -229,28 +214,27 @@ def no_logs(monkeypatch):
 
 @pytest.fixture(scope="session")
 def leave_out_report():
-    """A context manager: runs in its block write no report and no logs."""
+    """A context manager: runs in its block write no report.html and no logs of TensorBoard, most
+    of a short run.
+    """
+
+    def write_nothing(*arguments):
+        pass
 
     @contextlib.contextmanager
     def leave_out() -> Iterator[None]:
         with pytest.MonkeyPatch.context() as context:
-            _leave_out_report(context)
+            context.setattr("keras_nplm.training.train.write_run_report", write_nothing)
+            _leave_out_logs(context)
             yield
 
     return leave_out
 
 
-@pytest.fixture(scope="session")
-def train_without_report(leave_out_report):
-    """The function `train` for fixtures: the run writes no report and no logs."""
-
-    def train_in_context(
-        options: keras_nplm.Options, corpus: keras_nplm.Corpus, directory: Path, **arguments
-    ) -> None:
-        with leave_out_report():
-            keras_nplm.train(corpus, directory, options, **arguments)
-
-    return train_in_context
+@pytest.fixture
+def no_report(leave_out_report):
+    with leave_out_report():
+        yield
 
 
 @pytest.fixture(scope="session")

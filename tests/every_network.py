@@ -1,5 +1,7 @@
 """Small networks of every layer, head and objective, by name, with random weights."""
 
+import functools
+
 import keras
 import numpy as np
 
@@ -158,6 +160,12 @@ def build_network(name: str, dtype: str = "float32", boundary: str = "stream") -
     return randomise(compose(dtype=dtype, boundary=boundary, **NETWORKS[name]), 0.6)
 
 
+@functools.cache
+def build(name: str, dtype: str = "float32", boundary: str = "stream") -> ContextNetwork:
+    """Return a network of `NETWORKS` that tests share and do not change."""
+    return build_network(name, dtype, boundary)
+
+
 def compose(
     dtype: str,
     boundary: str,
@@ -254,3 +262,8 @@ def add_log_q(network: ContextNetwork, inputs: dict) -> dict:
     q /= q.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore"):
         return {**inputs, "log_q": np.log(q)}
+
+
+def make_inputs(network: ContextNetwork) -> dict:
+    """Return named inputs of contexts."""
+    return add_log_q(network, {"contexts": make_contexts()})

@@ -23,6 +23,7 @@ from keras_nplm import (
     read_arpa,
     write_arpa,
 )
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
 from keras_nplm.models.networks.self_normalised import SelfNormalised
 from keras_nplm.models.ngrams import (
@@ -51,19 +52,26 @@ def make_text(seed: int, boundary: str, tokens: int = 400) -> np.ndarray:
     return np.append(ids, 3).astype(np.int32)
 
 
+class Table(NextWordModel):
+    """A bigram model of the given probabilities: float [|V|, |V|], a row for each last word."""
+
+    order = 2
+
+    def __init__(self, probabilities: np.ndarray, boundary: str):
+        self.vocabulary_size = len(probabilities)
+        self.boundary = boundary
+        with np.errstate(divide="ignore"):
+            self.log_probs = np.log(probabilities)
+
+    def _next_log_probs(self, context_ids):
+        return self.log_probs[context_ids[:, -1]]
+
+
 def _build_keras_model(boundary):
     ids = keras.Input((2,), dtype="int32")
     x = keras.layers.LSTM(4)(keras.layers.Embedding(V, 3)(ids))
     rows = keras.layers.Dense(V, activation="softmax")(x)
     return KerasModel(randomise(keras.Model(ids, rows)), boundary=boundary)
-
-
-def _build_nplm(boundary):
-    return randomise(NPLM(V, order=3, embedding_dim=3, hidden_units=4, boundary=boundary))
-
-
-def _build_pointer(boundary):
-    return randomise(compose(V, 3, 3, 4, kind=PointerNetwork, boundary=boundary))
 
 
 def _build_shortlist(boundary):
@@ -96,80 +104,46 @@ def _build_nested_mixture(boundary):
     return Mixture([inner, build("class-based", boundary)], [0.6, 0.4])
 
 
-def _build_binned_mixture(boundary):
-    return _build_mixture(boundary, binned=True)
-
-
-def _build_kneser_ney(boundary):
-    return kneser_ney(make_text(1, boundary), V, 4, boundary)
-
-
-def _build_interpolation(boundary):
-    return deleted_interpolation(make_text(1, boundary), make_text(2, boundary), V, 3, boundary)
-
-
-def _build_class_based(boundary):
-    return class_based(make_text(1, boundary), make_text(2, boundary), CLASSES, 3, boundary)
-
-
-def _build_approximation(boundary):
-    return prune(approximate(build("nplm", boundary), make_text(1, boundary), 3), 1e-4)
-
-
-def _build_unigram_cache(boundary):
-    return UnigramCache(V, boundary, 3, 9)
-
-
-def _build_ngram_cache(boundary):
-    return NgramCache(V, boundary, 3, 9, (3, 2))
-
-
-def _build_continuous_cache(boundary):
-    return ContinuousCache(build("nplm", boundary), 1.5, 9)
-
-
-def _build_continuous_cache_of_hybrid(boundary):
-    return ContinuousCache(build("hybrid", boundary).network, 1.5, 9)
-
-
-def _build_uniform(boundary):
-    return Uniform(V, boundary)
-
-
-def _build_self_normalised(boundary):
-    return SelfNormalised(build("nplm", boundary))
-
-
-def _build_dynamic(boundary):
-    return make_dynamic(build("nplm", boundary), DynamicSettings(chunk=8, rate=0.5))
-
-
 def _build_dynamic_mixture(boundary):
     mixture = Mixture([build("interpolation", boundary), build("uniform", boundary)], [0.5, 0.5])
     return make_dynamic(mixture, DynamicSettings(chunk=8, mixture_rate=0.1))
 
 
 BUILDERS = {
-    "nplm": _build_nplm,
-    "pointer": _build_pointer,
+    "nplm": lambda boundary: randomise(
+        NPLM(V, order=3, embedding_dim=3, hidden_units=4, boundary=boundary)
+    ),
+    "pointer": lambda boundary: randomise(
+        compose(V, 3, 3, 4, kind=PointerNetwork, boundary=boundary)
+    ),
     "short-list": _build_shortlist,
     "hybrid": _build_hybrid,
     "keras model": _build_keras_model,
-    "kneser-ney": _build_kneser_ney,
-    "interpolation": _build_interpolation,
-    "class-based": _build_class_based,
+    "kneser-ney": lambda boundary: kneser_ney(make_text(1, boundary), V, 4, boundary),
+    "interpolation": lambda boundary: deleted_interpolation(
+        make_text(1, boundary), make_text(2, boundary), V, 3, boundary
+    ),
+    "class-based": lambda boundary: class_based(
+        make_text(1, boundary), make_text(2, boundary), CLASSES, 3, boundary
+    ),
     "arpa": _reread_arpa,
-    "approximation": _build_approximation,
+    "approximation": lambda boundary: prune(
+        approximate(build("nplm", boundary), make_text(1, boundary), 3), 1e-4
+    ),
     "mixture": _build_mixture,
-    "mixture with bins": _build_binned_mixture,
+    "mixture with bins": lambda boundary: _build_mixture(boundary, binned=True),
     "mixture in a mixture": _build_nested_mixture,
-    "unigram cache": _build_unigram_cache,
-    "n-gram cache": _build_ngram_cache,
-    "continuous cache": _build_continuous_cache,
-    "continuous cache of a hybrid": _build_continuous_cache_of_hybrid,
-    "uniform": _build_uniform,
-    "self-normalised": _build_self_normalised,
-    "dynamic": _build_dynamic,
+    "unigram cache": lambda boundary: UnigramCache(V, boundary, 3, 9),
+    "n-gram cache": lambda boundary: NgramCache(V, boundary, 3, 9, (3, 2)),
+    "continuous cache": lambda boundary: ContinuousCache(build("nplm", boundary), 1.5, 9),
+    "continuous cache of a hybrid": lambda boundary: ContinuousCache(
+        build("hybrid", boundary).network, 1.5, 9
+    ),
+    "uniform": lambda boundary: Uniform(V, boundary),
+    "self-normalised": lambda boundary: SelfNormalised(build("nplm", boundary)),
+    "dynamic": lambda boundary: make_dynamic(
+        build("nplm", boundary), DynamicSettings(chunk=8, rate=0.5)
+    ),
     "dynamic mixture": _build_dynamic_mixture,
 }
 DYNAMIC = {"dynamic", "dynamic mixture"}

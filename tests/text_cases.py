@@ -11,11 +11,8 @@ each: the `ids` of its end, its `score`, the `next` words, the words that `compl
 
 import functools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from keras_nplm import LanguageModel, Subwords, Vocabulary
 from keras_nplm.data.tokenizers.normalisation import build_form_table
@@ -64,21 +61,6 @@ def _train_subwords(kind: str) -> Subwords:
 def build_case_model(tokenizer: str, boundary: str = "sentence", order: int = 3) -> LanguageModel:
     """Return a Kneser-Ney model of `LINES`."""
     return build_model(tokenizer, LINES, order, boundary, build_case_vocabulary(tokenizer))
-
-
-def check_words(
-    found: dict[str, float], predict: Callable[..., list[tuple[str, float]]], text: str, k: int
-) -> None:
-    """Compare the found words after a text with the k that a method of Python predicts.
-
-    Of equally probable words any may be found.
-    """
-    expected = predict(text, k + 30)
-    probabilities = [probability for _, probability in expected[:k]]
-    assert [*found.values()] == pytest.approx(probabilities, rel=1e-3, abs=1e-12), repr(text)
-    every = dict(expected)
-    of_python = {word: every.get(word) for word in found}
-    assert found == pytest.approx(of_python, rel=1e-3, abs=1e-12), repr(text)
 
 
 def write_answers(answers: dict[str, dict[str, dict[str, Any]]]) -> None:

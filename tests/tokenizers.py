@@ -1,6 +1,9 @@
 """Every registered tokenizer, and vocabularies and models of it: a new one needs no line."""
 
+import io
 from collections.abc import Sequence
+
+import sentencepiece
 
 from keras_nplm import LanguageModel, Subwords, Tokenizer, Vocabulary, kneser_ney
 from keras_nplm.data.shards import encode_lines
@@ -34,6 +37,16 @@ def build_vocabulary(
     if get_tokenizer(tokenizer).is_trained:
         return Vocabulary.from_subwords(Subwords.train(lines, pieces))
     return Vocabulary.build(lines, tokenizer=tokenizer, **options)
+
+
+def train_with_the_library(lines: Sequence[str], **options: object) -> bytes:
+    """Train subwords with sentencepiece alone."""
+    model = io.BytesIO()
+    defaults = dict(vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, **defaults | options
+    )
+    return model.getvalue()
 
 
 def build_model(

@@ -59,8 +59,8 @@ def list_flags(command: str) -> list[str]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_mistyped_flag_gets_the_one_that_was_meant(command, run):
-    """Also where an argument is missing. The first two letters are in the wrong order."""
-    for flag in list_flags(command):
+    """Every third flag, also where an argument is missing; two letters are in the wrong order."""
+    for flag in list_flags(command)[::3]:
         mistyped = f"--{flag[3]}{flag[2]}{flag[4:]}"
         if mistyped != flag:
             assert f"Did you mean {flag}?" in run(command, mistyped, "x", status=2).err

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel, Vocabulary
+from keras_nplm import Vocabulary
 from keras_nplm.io.files import read_json
-from keras_nplm.models.ngrams import kneser_ney, prune, read_arpa, write_arpa
+from keras_nplm.models.ngrams import prune, read_arpa, write_arpa
 from keras_nplm.serving.web_page import RUNTIME_VERSION
 
 
@@ -28,17 +27,15 @@ def test_a_network_is_approximated_on_a_text_and_pruned(model_directory, here, a
     assert model.num_ngrams[0] < sum(model.num_ngrams) < sum(whole.num_ngrams)
 
 
-def test_a_count_based_model_is_only_pruned(here, run, ask):
-    vocabulary = Vocabulary(["the", "cat", "sat", "on", "mat"])
-    ids = np.random.default_rng(3).choice([1, 4, 5, 6, 7], 301).astype(np.int32)
-    ids[6::7] = ids[-1] = 3
-    model = kneser_ney(ids, len(vocabulary), 3, "stream")
-    LanguageModel(model, vocabulary, "words", "stream").save("model")
+def test_a_count_based_model_is_only_pruned(build_ngram_model, here, run, ask):
+    language_model = build_ngram_model("stream")
+    language_model.save("model")
     line = "export model a.arpa"
+    model = language_model.model
     for flags, expected in (("", model), ("--prune 1e-3", prune(model, 1e-3))):
         output = ask(f"{line} {flags}")
         assert output["ngrams"] == expected.num_ngrams and "approximated" not in output
-        write_arpa("b.arpa", expected, vocabulary)
+        write_arpa("b.arpa", expected, language_model.vocabulary)
         assert Path("a.arpa").read_bytes() == Path("b.arpa").read_bytes()
         assert output["compare"].endswith(" model a.arpa --text FILE --tokenizer words")
     error = run(f"{line} --order 2", status=2).err

@@ -19,7 +19,6 @@ nothing runs, and memory stays bounded, but the numbers of the file are believed
 
 import contextlib
 import functools
-import hashlib
 import io
 import json
 import os
@@ -33,12 +32,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from keras_nplm import DeepHidden, LanguageModel, LinearHead, NoiseContrastive, Vocabulary
 from keras_nplm.cli.main import main
 from keras_nplm.io.stages import MANIFEST, MODEL, Stages
+from tests.files import read_files
 from tests.networks import compose
 
 IDS = "corpus/test.00000.ids"
@@ -109,11 +107,6 @@ def right(root) -> dict[str, str]:
     return {kind: ask(root, root / kind, kind)[1] for kind in ("ngram", "network", "arrays")}
 
 
-def list_checksums(directory: Path) -> dict[Path, str]:
-    files = (path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
-    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
 @pytest.fixture
 def attempt(root, right, tmp_path) -> Callable[..., None]:
     """Damage a copy of a directory and ask: one error line with `words`, or, without `words`, the
@@ -130,9 +123,9 @@ def attempt(root, right, tmp_path) -> Callable[..., None]:
         if is_recorded:
             (directory / MANIFEST).unlink()
             Stages(directory).record(MODEL, {}, ["[!.]*"])
-        before = list_checksums(tmp_path)
+        before = read_files(tmp_path)
         status, out, refusal = ask(root, directory, kind)
-        assert list_checksums(tmp_path) == before, "it wrote a file"
+        assert read_files(tmp_path) == before, "it wrote a file"
         assert not words or (status and re.search(words, refusal)), (status, refusal)
         assert status or out == right[kind], "another answer"
 
@@ -205,22 +198,19 @@ def test_what_is_no_file_is_refused_or_changes_no_figure(attempt, name, make):
         ("arrays", "scorer.npz"),
     ],
 )
-@settings(max_examples=4, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(
-    how=st.sampled_from(("flip", "cut", "insert", "delete")),
-    place=st.floats(0, 1),
-    byte=st.integers(1, 255),
-)
-def test_a_damaged_byte_is_refused_or_changes_no_figure(attempt, kind, name, how, place, byte):
+def test_a_damaged_byte_is_refused(attempt, kind, name):
+    """In any file; `io/test_stages.py` has other damage. The manifest, which has no checksum
+    itself, is cut.
+    """
+
     def damage(directory: Path) -> None:
-        data = (directory / name).read_bytes()
-        at = min(int(place * len(data)), len(data) - 1)
-        rest = {
-            "flip": bytes([data[at] ^ byte]) + data[at + 1 :],
-            "insert": bytes([byte]) + data[at:],
-            "cut": b"",
-        }
-        (directory / name).write_bytes(data[:at] + rest.get(how, data[at + 1 :]))
+        data = bytearray((directory / name).read_bytes())
+        middle = len(data) // 2
+        if name == MANIFEST:
+            del data[middle:]
+        else:
+            data[middle] ^= 1
+        (directory / name).write_bytes(data)
 
     attempt(kind, damage, f"{name.rpartition('/')[2]}.*Fix: restore the file")
 

@@ -18,26 +18,6 @@ pytestmark = pytest.mark.usefixtures("files")
 TEXT = "the cat sat on the mat\n"
 
 
-@pytest.fixture
-def give(monkeypatch):
-    """Function that makes a text standard input."""
-
-    def give(text: str) -> None:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-
-    return give
-
-
-def test_scores_sum_to_the_figures_of_the_text(ask, give):
-    give(SENTENCES := "the cat sat\n\n  \nthe dog\n")
-    figures = ask("evaluate ngrams --text -")
-    give(SENTENCES)
-    scores = ask("score ngrams -")["sentences"]
-    total = sum(score["log_prob"] for score in scores)
-    assert total == pytest.approx(figures["log_prob"], rel=1e-5)
-    assert sum(score["tokens"] for score in scores) == figures["tokens"] == 7
-
-
 def test_a_program_may_be_asked_for_its_version(run):
     captured = run("--version")
     assert captured.out.startswith("keras-nplm ") and not captured.err

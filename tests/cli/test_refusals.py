@@ -1,5 +1,6 @@
 """Invalid input of commands: one error line, exit status 2, nothing written."""
 
+import io
 import sys
 
 import pytest
@@ -14,6 +15,10 @@ LINES = [
     "train --output data",
     "evaluate none",
     "score ngrams latin1.txt --json",
+    # standard input stands for one file
+    "score - -",
+    "score -",
+    "evaluate ngrams - --text -",
     "rescore x y --tune ''",
     f"{NGRAM} --arpa x --vocabulary ''",
     "export ngrams ''",
@@ -25,6 +30,8 @@ LINES = [
     f"{NGRAM} --arpa x --order 3",
     f"{NGRAM} --arpa x --test text.txt",
     f"{NGRAM} --counts x --num-classes 9",
+    f"{NGRAM} --train text.txt --order 1 --method class-based",
+    f"{NGRAM} --train text.txt --order 1 --method deleted-interpolation",
     f"{NGRAM} --train text.txt --pieces 400",
     f"{NGRAM} --train text.txt --tokenizer bytes --token character",
     f"{NGRAM} --train text.txt --tokenizer bytes --min-count 2",
@@ -77,7 +84,7 @@ LINES = [
 ]
 
 
-def test_invalid_input_is_one_line_and_status_2(files, run, messages):
+def test_invalid_input_is_one_line_and_status_2(files, run, messages, monkeypatch):
     (files / "data").mkdir()
     (files / "data" / "mine").touch()
     (files / "empty.txt").touch()
@@ -85,6 +92,7 @@ def test_invalid_input_is_one_line_and_status_2(files, run, messages):
     (files / "list.tsv").write_text("1\tthe cat\t-2\n")
     run("export ngrams m.arpa")
     (files / "m.arpa").rename(files / "m.lm")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     names = sorted(files.iterdir())
     for line in LINES:
         captured = run(line, status=2)

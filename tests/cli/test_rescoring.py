@@ -50,16 +50,3 @@ def test_costs_in_place_of_scores_are_a_warning(files, run, total, is_warned):
         tuned = run(f"rescore ngrams list.tsv {flag} references --output out{flag}.tsv")
         warning = "Warning: the tuned weight of score, the decoder's total, is negative"
         assert (warning in tuned.err) == (is_warned and flag == "--tune")
-
-
-def test_an_arpa_file_rescores_like_its_model(files, run):
-    Path("list.tsv").write_text(LIST.format(id=1))
-    run("export ngrams model.arpa.gz")
-    lines, expected = (
-        run(f"rescore {model} list.tsv").out.splitlines() for model in ("model.arpa.gz", "ngrams")
-    )
-    # seven digits in the file
-    for line, other in zip(lines, expected, strict=True):
-        *before, total = line.split("\t")
-        assert before[:3] == other.split("\t")[:3]
-        assert float(total) == pytest.approx(float(other.split("\t")[-1]), abs=1e-4)

@@ -83,15 +83,3 @@ def test_standard_input_stands_for_a_file(files, tmp_path, capsys, monkeypatch, 
             result.pop(measured, None)
         results.append(result)
     assert results[0] == results[1]
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["score - -", "score -", "evaluate - --text -", "evaluate {model} - --text -"],
-)
-def test_it_stands_for_one_file(files, capsys, monkeypatch, line):
-    with open(files["arpa"], encoding="utf-8") as file:
-        monkeypatch.setattr("sys.stdin", file)
-        assert main(line.format(**files).split()) == 2
-    error = capsys.readouterr().err
-    assert "`-` (standard input) must stand for one file" in error or "a regular file" in error

@@ -98,24 +98,6 @@ def test_a_network_of_subwords_is_trained_and_reported(run):
     assert counts[4:24].min() >= counts[24:].max() - 1
 
 
-def test_unigrams_are_estimated_exported_and_read(run):
-    Path("text").write_text("a b\nb c a\nc\na\nb b a c\n" * 20)
-    flags = "--train text --tokenizer whitespace --order 1"
-    run(f"ngram {flags} --output one")
-    run("export one one.arpa")
-    run("ngram --arpa one.arpa --output read")
-    one = LanguageModel.load("one")
-    read = LanguageModel.load("read")
-    assert one.model.order == read.model.order == 1
-    texts = ["a b", "c x", ""]
-    expected = [score.log_prob for score in one.score(texts)]
-    assert [score.log_prob for score in read.score(texts)] == pytest.approx(expected, rel=1e-5)
-    for method in ("deleted-interpolation", "class-based"):
-        line = f"ngram {flags} --method {method} --output {method}"
-        assert f"`order` must be 2 or more with `method` {method}." in run(line, status=2).err
-        assert not Path(method).exists()
-
-
 ARPA = """\\data\\
 ngram 1=6
 ngram 2=4

@@ -65,22 +65,6 @@ def list_ngrams() -> Callable[[Sequence[int], int, str], list[tuple[int, ...]]]:
     return enumerate_ngrams
 
 
-@pytest.fixture(scope="session")
-def read_files() -> Callable[[Path], dict[str, bytes]]:
-    """A function that reads all files of a directory but the figures of time and memory, and their
-    checksums.
-    """
-
-    def read(directory: Path) -> dict[str, bytes]:
-        return {
-            str(path.relative_to(directory)): path.read_bytes()
-            for path in directory.rglob("*")
-            if path.is_file() and path.name not in ("metrics.json", "manifest.json")
-        }
-
-    return read
-
-
 @pytest.fixture
 def many_processes(monkeypatch):
     """Text of any size is cut small and read by two processes."""

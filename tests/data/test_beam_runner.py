@@ -7,6 +7,7 @@ import pytest
 
 import keras_nplm.data.corpora.chunks as chunks
 from keras_nplm.cli.main import main
+from tests.files import read_untimed_files
 
 WORKERS = (
     "--runner DirectRunner --pipeline-options direct_running_mode=multi_processing "
@@ -17,9 +18,7 @@ WORKERS = (
 @pytest.mark.long
 # of protobuf 6, in TFDS
 @pytest.mark.filterwarnings("ignore:label\\(\\) is deprecated:DeprecationWarning")
-def test_beam_writes_the_bytes_of_the_local_path(
-    tmp_path, monkeypatch, write_odd_texts, read_files, capsys
-):
+def test_beam_writes_the_bytes_of_the_local_path(tmp_path, monkeypatch, write_odd_texts, capsys):
     pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install '.[beam]'")
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 16)
     text = write_odd_texts(tmp_path)
@@ -28,7 +27,7 @@ def test_beam_writes_the_bytes_of_the_local_path(
     ).split()
     assert main([*prepare, str(tmp_path / "local")]) == 0
     assert main([*prepare, str(tmp_path / "beam"), *WORKERS.split()]) == 0
-    assert read_files(tmp_path / "beam") == read_files(tmp_path / "local")
+    assert read_untimed_files(tmp_path / "beam") == read_untimed_files(tmp_path / "local")
 
     (tmp_path / "f.txt").write_text("the </s>\n")
     prepare = f"prepare --train {text} --tokenizer whitespace --output".split()

@@ -1,7 +1,6 @@
 """Corpora are encoded as shards by one process or several, also after an interruption."""
 
 import collections
-import contextlib
 import functools
 import itertools
 import os
@@ -28,6 +27,8 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.data.tokenizers.registry import get_tokenizer
+from tests.files import read_untimed_files
+from tests.kills import kill_at_rename
 from tests.tokenizers import KINDS, CommaTokenizer, build_vocabulary
 
 LINES = [
@@ -39,10 +40,6 @@ LINES = [
     "the cat",
 ]
 BOUNDARIES = ["sentence", "text", "stream"]
-
-
-class _Killed(BaseException):
-    """Stands for kill -9: nothing in the package can catch it."""
 
 
 @functools.cache
@@ -75,13 +72,6 @@ def test_a_text_is_encoded_as_its_lines(tmp_path_factory, lines, kind, boundary,
     lines += ["the cat"] * 8  # of each split
     (directory / "text.txt").write_text("\n".join(lines), encoding="utf-8")
     vocabulary = _build_vocabulary(kind)
-    rename, numbers = os.replace, itertools.count(1)
-
-    def kill_or_rename(*paths):
-        if next(numbers) == end:
-            raise _Killed
-        rename(*paths)
-
     with pytest.MonkeyPatch.context() as context:
         for name in (
             ("corpora.chunks.CHUNK_BYTES", size),
@@ -98,8 +88,7 @@ def test_a_text_is_encoded_as_its_lines(tmp_path_factory, lines, kind, boundary,
         encode = functools.partial(
             encode_corpus, corpus, vocabulary, directory / "corpus", boundary
         )
-        with contextlib.suppress(_Killed):
-            context.setattr(os, "replace", kill_or_rename)
+        with kill_at_rename(end):
             encode()
         encode()
         encoded = EncodedCorpus.load(directory / "corpus")
@@ -143,7 +132,7 @@ def test_tokens_without_a_text_are_their_own_text(tmp_path):
 
 
 def test_several_processes_write_the_bytes_of_one(
-    tmp_path, monkeypatch, many_processes, write_odd_texts, read_files
+    tmp_path, monkeypatch, many_processes, write_odd_texts
 ):
     files = [write_odd_texts(tmp_path), str(tmp_path / "a.txt")]
     options = dict(fractions=(0.7, 0.2, 0.1))
@@ -155,14 +144,12 @@ def test_several_processes_write_the_bytes_of_one(
     alone = open_corpus(train=files, **options)
     assert alone == corpus and count_vocabulary(alone, min_count=2) == vocabulary
     encode_corpus(alone, vocabulary, tmp_path / "one")
-    assert read_files(tmp_path / "one") == read_files(tmp_path / "several")
+    assert read_untimed_files(tmp_path / "one") == read_untimed_files(tmp_path / "several")
     assert vocabulary == Vocabulary.build(corpus.sentences("train"), min_count=2)
 
 
 @pytest.mark.parametrize("change", ["time", "text", "vocabulary"])
-def test_finished_shards_are_kept_unless_the_text_changed(
-    tmp_path, monkeypatch, read_files, change
-):
+def test_finished_shards_are_kept_unless_the_text_changed(tmp_path, monkeypatch, change):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 16)
     path = tmp_path / "text.txt"
     path.write_bytes(b"the cat sat\nthe dog sat\n" * 10)
@@ -173,14 +160,7 @@ def test_finished_shards_are_kept_unless_the_text_changed(
         corpus = open_corpus(train=[str(path)])
         encode_corpus(corpus, Vocabulary(words), tmp_path / directory)
 
-    def kill_at_end(source, target):
-        if target.name == "corpus.json":
-            raise _Killed
-        rename(source, target)
-
-    rename = os.replace
-    with monkeypatch.context() as context, pytest.raises(_Killed):
-        context.setattr(os, "replace", kill_at_end)
+    with kill_at_rename("corpus.json"):
         encode("ids")
     written, before = path.stat().st_mtime_ns, shard.stat().st_mtime_ns
     if change == "vocabulary":
@@ -191,7 +171,7 @@ def test_finished_shards_are_kept_unless_the_text_changed(
     encode("ids")
     assert (shard.stat().st_mtime_ns == before) == (change == "time")
     encode("whole")
-    assert read_files(tmp_path / "ids") == read_files(tmp_path / "whole")
+    assert read_untimed_files(tmp_path / "ids") == read_untimed_files(tmp_path / "whole")
 
 
 def test_errors_in_a_worker_process_are_raised_here(tmp_path, many_processes):

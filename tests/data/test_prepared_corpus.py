@@ -13,6 +13,7 @@ from keras_nplm import Corpus, InputError, encode_sentences, estimate, open_corp
 from keras_nplm.cli.main import main
 from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import prepare_corpus
+from tests.files import read_untimed_files
 
 LINES = [f"the cat number {i % 7} sat on mat {i % 11}, été" for i in range(60)]
 
@@ -26,9 +27,7 @@ def text(tmp_path) -> str:
 
 
 @pytest.mark.parametrize("boundary", ["sentence", "text"])
-def test_a_model_of_prepared_text_is_that_of_the_text(
-    tmp_path, monkeypatch, text, read_files, boundary
-):
+def test_a_model_of_prepared_text_is_that_of_the_text(tmp_path, monkeypatch, text, boundary):
     flags = "--tokenizer whitespace --normalise lower numbers --min-count 4"
     flags += " --set vocabulary_scope=corpus"
     flags += f" --boundary {boundary}"
@@ -37,13 +36,13 @@ def test_a_model_of_prepared_text_is_that_of_the_text(
     prepared = tmp_path / "prepared"
     assert main(["ngram", *source, "--output", str(model)]) == 0
     assert main(["prepare", *source, "--output", str(prepared)]) == 0
-    before = read_files(prepared)
+    before = read_untimed_files(prepared)
     assert main(["prepare", *source, "--output", str(prepared)]) == 0
-    assert read_files(prepared) == before
+    assert read_untimed_files(prepared) == before
     os.remove(text)  # it is not counted or encoded again
     for name in ("linked", "copied"):
         assert main(["ngram", "--corpus", str(prepared), "--output", str(tmp_path / name)]) == 0
-        assert read_files(tmp_path / name) == read_files(model)
+        assert read_untimed_files(tmp_path / name) == read_untimed_files(model)
         shard = tmp_path / name / "corpus" / "train.00000.ids"
         assert shard.samefile(prepared / "corpus" / "train.00000.ids") == (name == "linked")
         monkeypatch.setattr(

@@ -114,16 +114,26 @@ def test_names_of_tokenizers(messages):
 
 def test_corpora(messages, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    files = ["text.txt"]
+    shares = {"fractions": (0.6, 0.2, 0.2)}
     for content, options in (
         (b"", {"subwords": SubwordOptions()}),
-        (b"", {"test": ["text.txt"]}),
+        (b"", shares),
+        (b"", {"shuffle": True}),
+        (b"", {"field": "text"}),
+        (b"", {"resample": [(0.5, files)]}),
+        (b"", {"test": files}),
         (b"", {"name": "penn"}),
-        (b"", {"train": ["text.txt"]}),
-        (b"one\ntwo\n\xe9\n", {"train": ["text.txt"]}),
-        (b"a\nb\nc\nd\n", {"train": ["text.txt"], "fractions": (0.5, 0.5, 0.5)}),
-        (b"one line\n", {"train": ["text.txt"]}),
-        (b"a\nb\nc\n", {"train": ["text.txt"]}),
-        (b"a\n", {"train": ["text.txt"], "test": ["text.txt"], "all_lines": True}),
+        (b"", {"train": files}),
+        (b"one\ntwo\n\xe9\n", {"train": files}),
+        (b"a\nb\nc\nd\n", {"train": files, "fractions": (0.5, 0.5, 0.5)}),
+        (b"one line\n", {"train": files}),
+        (b"a\nb\nc\n", {"train": files}),
+        (b"a\n", {"train": files, "test": files, "all_lines": True}),
+        (b"a\n", {"train": files, "test": files, **shares}),
+        (b"a\n", {"train": files, "all_lines": True, **shares}),
+        (b"a\n", {"train": files, "fractions": (0.6, 0.2)}),
+        (b"a\n", {"train": files, "validation": files, "test": files, "shuffle": True}),
     ):
         (tmp_path / "text.txt").write_bytes(content)
         messages.refuse(functools.partial(open_corpus, **options))

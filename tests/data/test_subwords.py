@@ -1,6 +1,5 @@
 """Subwords: every line is restored, words are encoded on their own, models of others are read."""
 
-import io
 import pickle
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 import keras_nplm.data.subwords as module
 from keras_nplm import Vocabulary
 from keras_nplm.data.subwords import SubwordOptions, Subwords
+from tests.tokenizers import train_with_the_library
 
 LINES = [
     "the cat sat on the mat",
@@ -64,21 +64,12 @@ def test_the_library_reads_the_model_and_gives_the_same_pieces(subwords, tmp_pat
         assert pieces == [processor.id_to_piece(i) for i in processor.encode(line)]
 
 
-def _train_with_the_library(**options: object) -> bytes:
-    model = io.BytesIO()
-    defaults = dict(vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2)
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES), model_writer=model, **defaults | options
-    )
-    return model.getvalue()
-
-
 @pytest.mark.parametrize("prefix", [True, False])  # a space before the line
 def test_a_model_of_a_different_author_is_read(prefix):
     symbols = dict(
         user_defined_symbols=["<mask>", "\n"], control_symbols=["<cls>"], add_dummy_prefix=prefix
     )
-    subwords = Subwords(_train_with_the_library(**symbols))
+    subwords = Subwords(train_with_the_library(LINES, **symbols))
     assert "<cls>" not in subwords.words and "<U+000A>" in subwords.words
     # its own normalisation is switched off
     for line in [*ODD, *LINES[:5], "the  cat sat\n<mask> ﬁ ①"]:
@@ -98,9 +89,9 @@ def test_ids_are_by_decreasing_frequency_and_bytes_come_last(subwords):
 def test_models_that_cannot_be_used_are_refused(tmp_path, messages):
     for model in (
         b"text",
-        _train_with_the_library(model_type="word"),
-        _train_with_the_library(treat_whitespace_as_suffix=True),
-        _train_with_the_library(byte_fallback=False),
+        train_with_the_library(LINES, model_type="word"),
+        train_with_the_library(LINES, treat_whitespace_as_suffix=True),
+        train_with_the_library(LINES, byte_fallback=False),
     ):
         (tmp_path / "x.model").write_bytes(model)
         messages.refuse(lambda: SubwordOptions(file=str(tmp_path / "x.model")).make([]))

@@ -22,6 +22,7 @@ from keras_nplm.io.remote import (
     open_output_file,
     upload,
 )
+from tests.files import read_files
 
 
 @pytest.fixture(params=["gs", pytest.param("s3", marks=pytest.mark.packages)])
@@ -31,24 +32,6 @@ def url(request) -> str:
         return request.getfixturevalue("bucket")
     request.getfixturevalue("memory_store")
     return "gs://bucket"
-
-
-def _record_sent(monkeypatch, store) -> list[str]:
-    """Record the names of the files that are sent to a store."""
-    found = []
-    method = store.put_file
-
-    def call(local, name):
-        found.append(name.rpartition("/")[2])
-        method(local, name)
-
-    monkeypatch.setattr(store, "put_file", call)
-    return found
-
-
-def _read(directory: Path) -> dict[str, bytes]:
-    files = filter(Path.is_file, directory.rglob("*"))
-    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in files}
 
 
 def _read_store(url: str) -> dict[str, bytes]:
@@ -95,9 +78,9 @@ def test_folders_and_names_that_lead_out_are_no_files(memory_store, monkeypatch,
     for name in ("run/", "run/corpus/", "run/../../../../../a"):
         found[f"gs://bucket/{name}"] = {"type": "file", "size": 0}
     monkeypatch.setattr(memory_store, "find", Mock(return_value=found))
-    assert _read(fetch("gs://bucket/run")) == {"config.json": b"{}"}
+    assert read_files(fetch("gs://bucket/run")) == {"config.json": b"{}"}
     with open_output("gs://bucket/run") as local:
-        assert _read(local) == {"config.json": b"{}"}
+        assert read_files(local) == {"config.json": b"{}"}
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
@@ -124,9 +107,9 @@ def test_a_directory_is_fetched_changed_and_sent(memory_store, before, during, a
     fetch(url)
     try:
         with open_output(url) as local:
-            assert _read(local) == _drop(before, *_LEFT_ALONE)
+            assert read_files(local) == _drop(before, *_LEFT_ALONE)
             for files in (during, after):
-                for name in _read(local).keys() - files.keys():
+                for name in read_files(local).keys() - files.keys():
                     (local / name).unlink()
                 for name, content in files.items():
                     (local / name).parent.mkdir(parents=True, exist_ok=True)
@@ -140,21 +123,26 @@ def test_a_directory_is_fetched_changed_and_sent(memory_store, before, during, a
     kept = {name: content for name, content in before.items() if name in _LEFT_ALONE}
     assert _read_store(url) == kept | _drop(after, *_LEFT_ALONE)
     if _drop(after, *_LEFT_ALONE, "last.npz"):  # or else there is no such directory
-        assert _read(fetch(url)) == _drop(after, *_LEFT_ALONE, "last.npz")
+        assert read_files(fetch(url)) == _drop(after, *_LEFT_ALONE, "last.npz")
 
 
 def test_changed_files_are_sent_and_records_come_last(url, monkeypatch):
-    sent = _record_sent(monkeypatch, open_filesystem(url))
+    store = open_filesystem(url)
+    put = Mock(wraps=store.put_file)
+    monkeypatch.setattr(store, "put_file", put)
     with open_output(f"{url}/run/") as local:
         for name in ("manifest.json", "metrics.json", "config.json", "z", "a"):
             (local / name).write_text(name)
         assert not _read_store(url)
         upload(local)
-        assert sent == ["z", "a", "config.json", "metrics.json", "manifest.json"]
+        names = [call.args[1].rpartition("/")[2] for call in put.call_args_list]
+        assert names == ["z", "a", "config.json", "metrics.json", "manifest.json"]
+        put.reset_mock()
         (local / "a").write_text("new")
         (local / "z").unlink()
-    assert sent[5:] == ["a"] and [*_read(local)] == []
-    assert _read_store(f"{url}/run") == _read(fetch(f"{url}/run"))
+    (call,) = put.call_args_list
+    assert call.args[1].endswith("/a") and [*read_files(local)] == []
+    assert _read_store(f"{url}/run") == read_files(fetch(f"{url}/run"))
 
 
 def test_an_output_file_is_sent_with_those_beside_it(memory_store, monkeypatch, tmp_path):

@@ -1,12 +1,9 @@
 """Stages of a directory are kept, continued, made again or refused; damage is one error."""
 
 import contextlib
-import itertools
-import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ import keras_nplm
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.stages import MODEL, Stages, find_differences, lock_stages, verify_stages
+from tests.kills import kill_at_rename
 
 # the tests that kill what makes the stages of a file, at a rename
 KILLED = {
@@ -43,10 +41,6 @@ def test_every_stage_of_the_package_is_killed_by_a_test():
 
 FILES = ("a.txt", "parts/0/b.txt")
 CHECKPOINT = "last.txt"
-
-
-class _Killed(BaseException):
-    """Stands for kill -9: nothing in the package can catch it."""
 
 
 def _write(path: Path, text: str) -> None:
@@ -78,8 +72,7 @@ def test_a_stage_has_the_files_of_its_key_however_often_it_was_killed(calls, rep
         is_locked = stages.is_made("files") or (directory / CHECKPOINT).exists()
         is_refused = begun not in (None, key) and is_locked and not replace
         refusal = pytest.raises(InputError) if is_refused else contextlib.nullcontext()
-        with pytest.MonkeyPatch.context() as context, contextlib.suppress(_Killed), refusal:
-            context.setattr(os, "replace", _kill_at(end, os.replace))
+        with kill_at_rename(end), refusal:
             stages.make(
                 "files",
                 {"key": key},
@@ -95,17 +88,6 @@ def test_a_stage_has_the_files_of_its_key_however_often_it_was_killed(calls, rep
             assert contents == [f"{name} of {begun}" for name in FILES]
             verify_stages(directory)
     shutil.rmtree(directory)
-
-
-def _kill_at(number: int, call: Callable) -> Callable:
-    calls = itertools.count(1)
-
-    def kill_or_call(*arguments):
-        if next(calls) == number:
-            raise _Killed
-        return call(*arguments)
-
-    return kill_or_call
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -10,34 +10,24 @@ from keras_nplm import LanguageModel, Vocabulary
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.language_model.word_pieces import is_letter
-from keras_nplm.models.base import NextWordModel
+from tests.language_models import Table
 from tests.tokenizers import PARTS_OF_WORDS, build_model
 
 LOWERED = ["words+lower", *(f"{kind}+lower" for kind in PARTS_OF_WORDS)]
 LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "that cat's hat", "é ☃"] * 5
 
 
-class _Table(NextWordModel):
-    """A model of order 2 with random probabilities over few pieces, so that all spellings can be
-    listed.
-    """
-
-    order = 2
-    boundary = "sentence"
+class _Pieces(Table):
+    """Random probabilities over few pieces, so that all spellings can be listed."""
 
     def __init__(self, vocabulary: Vocabulary, pieces: list[str], seed: int):
-        self.vocabulary_size = len(vocabulary)
         self.words = vocabulary.words
         self.ids = [EOS_ID, *map(vocabulary.words.index, pieces)]
-        weights = (
-            np.random.default_rng(seed).exponential(size=(len(vocabulary), len(self.ids))) ** 3
-        )
+        shape = len(vocabulary), len(self.ids)
+        weights = np.random.default_rng(seed).exponential(size=shape) ** 3
         self.probabilities = np.zeros((len(vocabulary), len(vocabulary)))
         self.probabilities[:, self.ids] = weights / weights.sum(axis=1, keepdims=True)
-
-    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore"):
-            return np.log(self.probabilities[context_ids[:, -1]])
+        super().__init__(self.probabilities, "sentence")
 
     def list_words(self, first: int, allowed: Callable[[str], bool] | None) -> dict[str, float]:
         """Sum P over all spellings, each followed by whatever begins the next word."""
@@ -91,7 +81,7 @@ def test_completion_equals_brute_force_over_characters(case, seed, space, top_k)
     text, last, allowed, prefix = case
     if not space and last == "b":  # no piece has a space: any piece may begin a word after one
         allowed = None
-    model = _Table(vocabulary, vocabulary.words[4:], seed)
+    model = _Pieces(vocabulary, vocabulary.words[4:], seed)
     expected = model.list_words(vocabulary.words.index(last), allowed)
     _check_answers(LanguageModel(model, vocabulary, "characters"), text, prefix, expected, top_k)
 
@@ -112,7 +102,7 @@ def _check_answers(
 def test_completion_equals_brute_force_over_subwords(kind, seed):
     vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300, kind))
     several = {"▁th", "▁the", "the", "at", "th", "▁c"} & {*vocabulary.words}
-    model = _Table(vocabulary, ["▁", "t", "h", "a", ",", *sorted(several)], seed)
+    model = _Pieces(vocabulary, ["▁", "t", "h", "a", ",", *sorted(several)], seed)
     language_model = LanguageModel(model, vocabulary, "sentencepiece")
     last = vocabulary.subwords.encode("at")[-1]
     for text, first, prefix in (

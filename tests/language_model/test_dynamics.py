@@ -19,13 +19,12 @@ from keras_nplm import (
     Vocabulary,
     add_words,
     encode_sentences,
+    evaluate,
 )
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.files import write_json
-from keras_nplm.layers.scores import compute_log_prob
 from keras_nplm.models.dynamic import TunedDynamics, make_dynamic
-from keras_nplm.models.dynamic.network import copy_network, measure_mean_squares
-from keras_nplm.models.evaluation import log_probs
+from keras_nplm.models.dynamic.network import measure_mean_squares
 from keras_nplm.models.spelling import SpellingModel
 from tests.networks import compose
 
@@ -67,7 +66,7 @@ def general() -> LanguageModel:
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_dynamic_figures_stand_beside_static_ones(general, share):
     settings = dataclasses.replace(SETTINGS, static_share=share)
-    lines = LINES * 10
+    lines = LINES * 3
     figures = general.evaluate(lines, dynamic=settings if share else True)
     dynamic = figures.pop("dynamic")
     static = general.evaluate(lines)
@@ -76,31 +75,22 @@ def test_dynamic_figures_stand_beside_static_ones(general, share):
     assert dynamic.keys() == static.keys()
     learner = make_dynamic(general.model, settings, general.dynamics.mean_squares)
     ids = encode_sentences(map(str.split, lines), general.vocabulary)
-    parts = [part for part, _ in log_probs(learner, ids)]
-    assert dynamic["log_prob"] == pytest.approx(sum(part.sum(dtype=np.float64) for part in parts))
+    assert dynamic["log_prob"] == pytest.approx(evaluate(learner, ids)["log_prob"])
     assert dynamic["bits_per_character"] < static["bits_per_character"]
 
 
 def test_each_sentence_is_learnt_before_the_next_is_scored(general):
-    """A chunk of 16 tokens is longer than a sentence.
-
-    The oracle takes the steps of formula (θ - η g) one by one.
-    """
+    """A chunk of 16 tokens is longer than a sentence: a step is shorter by the share of it."""
     sentences = [LINES[0]] * 3
     # settings without mean squares are of plain SGD
     plain = LanguageModel.of(general.model, general.codec)
     scores = [score.log_prob for score in plain.score(sentences, dynamic=SETTINGS)]
-    oracle = copy_network(general.network)
-    ids = encode_sentences([sentences[0].split()], general.vocabulary)
-    ngrams = extract_ngrams(ids, oracle.order, oracle.boundary)
-    for score in scores:
-        with tf.GradientTape() as tape:
-            log_prob = compute_log_prob(oracle.scores(ngrams[:, :-1]), ngrams[:, -1])
-            loss = -tf.reduce_sum(log_prob) / SETTINGS.chunk
-        assert score == pytest.approx(float(tf.reduce_sum(log_prob)), rel=1e-4)
-        weights = [weight.value for weight in oracle.trainable_weights]
-        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
-            weight.assign_sub(SETTINGS.rate * tf.convert_to_tensor(gradient))
+    ids = encode_sentences(map(str.split, sentences), general.vocabulary)
+    ngrams = extract_ngrams(ids, general.model.order, "sentence")
+    tokens = len(ngrams) // 3
+    of_sentences = DynamicSettings(chunk=tokens, rate=SETTINGS.rate * tokens / SETTINGS.chunk)
+    log_probs = make_dynamic(general.model, of_sentences).log_prob(ngrams[:, :-1], ngrams[:, -1])
+    assert scores == pytest.approx(log_probs.reshape(3, tokens).sum(axis=1), rel=1e-4)
     assert scores == sorted(scores) and scores[1] > scores[0] + 0.05
     [static] = general.score(sentences[:1])  # the model itself has learnt nothing
     assert static.log_prob == pytest.approx(scores[0], rel=1e-5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_nplm import InputError
-from keras_nplm.models.base import NextWordModel
+from tests.language_models import Table
 from tests.tokenizers import PARTS_OF_WORDS, build_model
 
 
@@ -27,35 +27,19 @@ def test_words_follow_the_distribution_at_a_temperature(build_ngram_model):
         assert words.count(word) / 400 == pytest.approx(expected, abs=4 * np.sqrt(expected / 400))
 
 
-class _Rows(NextWordModel):
-    """A distribution after each last word of a context; 3, `</s>`, after the others."""
-
-    order = 3
-    vocabulary_size = 9
-
-    def __init__(self, boundary, rows):
-        self.boundary = boundary
-        self._rows = np.tile(np.eye(9)[3], (9, 1))
-        for last, probabilities in rows.items():
-            self._rows[last] = probabilities
-
-    def _next_log_probs(self, context_ids):
-        with np.errstate(divide="ignore"):
-            return np.log(self._rows[context_ids[:, -1]])
-
-
 @pytest.mark.parametrize(
     "boundary, text", [("sentence", "the\nthe\nthe"), ("text", "the\ncat\ncat")]
 )
 def test_only_a_text_goes_on_after_a_sentence(build_ngram_model, boundary, text):
-    model = _Rows(boundary, {2: np.eye(9)[4], 3: np.eye(9)[5]})  # after <s> and </s>
-    language_model = build_ngram_model(boundary).replace_model(model)
+    rows = np.tile(np.eye(9)[3], (9, 1))
+    rows[[2, 3]] = np.eye(9)[[4, 5]]  # after <s> and </s>
+    language_model = build_ngram_model(boundary).replace_model(Table(rows, boundary))
     assert language_model.generate("", 3).strip() == text
 
 
 def test_a_sentence_end_begins_a_line_and_no_word_is_an_error(build_ngram_model):
     def generate(weights, prompt, number):
-        model = _Rows("sentence", dict.fromkeys(range(9), weights))
+        model = Table(np.tile(weights, (9, 1)), "sentence")
         return build_ngram_model("sentence").replace_model(model).generate(prompt, number)
 
     text = generate([0, 0, 0, 0.5, *[0.1] * 5], "", 30)

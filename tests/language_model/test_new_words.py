@@ -19,7 +19,7 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.language_model.new_word_weights import context_gradients
 from keras_nplm.models.networks.context_network import ContextNetwork
-from tests.networks import compose
+from tests.networks import compose, randomise
 
 WORDS = ["the", "cat", "sat", "on", "mat", "."]
 V = len(WORDS) + 4
@@ -35,17 +35,10 @@ TEXT = [
 NEW = {"dog": 4, "and": 2, "a": 1, "rug": 1}
 
 
-def _randomise(model: ContextNetwork) -> ContextNetwork:
-    random = np.random.default_rng(1)
-    for weight in model.trainable_weights:
-        weight.assign(random.normal(0, 0.6, weight.shape))
-    return model
-
-
 def _build(boundary: str = "stream", direct_connections: bool = False, **output) -> LanguageModel:
     head = LinearHead(V, name="prob", **output)
     model = compose(V, N, M, head=head, direct_connections=direct_connections, boundary=boundary)
-    return LanguageModel(_randomise(model), Vocabulary(WORDS), "whitespace")
+    return LanguageModel(randomise(model, 0.6), Vocabulary(WORDS), "whitespace")
 
 
 def _stack_kernel(model: ContextNetwork) -> np.ndarray:
@@ -103,7 +96,7 @@ def test_expectation_is_the_papers_rule(boundary, options):
 )
 def test_gradients_of_given_layers_equal_those_of_a_tape(options):
     """∂ ln P/∂C(w) of each word of a context, summed over the places where it stands."""
-    model = _randomise(compose(V, embedding_dim=3, **options))
+    model = randomise(compose(V, embedding_dim=3, **options), 0.6)
     random = np.random.default_rng(3)
     contexts = random.integers(1, V, (6, model.order - 1))
     targets = random.integers(1, V, 6)

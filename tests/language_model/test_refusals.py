@@ -17,11 +17,11 @@ from keras_nplm import (
     Uniform,
     Vocabulary,
     add_words,
+    kneser_ney,
 )
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
 from keras_nplm.language_model.scorer import self_normalise
 from keras_nplm.models.networks.log_z import LogZ
-from keras_nplm.models.networks.self_normalised import SelfNormalised
 from tests.networks import compose
 from tests.tokenizers import build_vocabulary
 
@@ -55,6 +55,9 @@ def test_language_models_refuse(build_ngram_model, messages):
         lambda: LanguageModel(network.model, Vocabulary(["a"]), "words"),
         lambda: LanguageModel(Uniform(5), lemmas, "words"),
         lambda: _wrap(Uniform(9)).evaluate(TEXT, dynamic=DynamicSettings()),
+        lambda: LanguageModel(
+            kneser_ney(np.array([4, 5, 6, 3]), 7, 1), Vocabulary(list("abc")), "characters"
+        ),
     ):
         messages.refuse(call)
 
@@ -68,9 +71,7 @@ def test_no_word_is_added_to_tokens_that_spell_every_text(kind, messages):
     messages.refuse(lambda: add_words(model, TEXT))
 
 
-def test_models_that_cannot_be_saved_are_refused(build_ngram_model, tmp_path, messages):
-    messages.refuse(lambda: _wrap(SelfNormalised(compose(9))).save(tmp_path))
-    # nothing is written over files that are not of a model, nor over a model
+def test_nothing_is_written_over_files_of_others(build_ngram_model, tmp_path, messages):
     for name in ("notes.txt", "config.json"):
         (tmp_path / name).write_text("theirs")
         messages.refuse(lambda: build_ngram_model("stream").save(tmp_path))

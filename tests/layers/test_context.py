@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 
 from keras_nplm import AveragedContext, ContextEmbedding
 from keras_nplm.layers.lookup import rows, sum_repeated_rows
+from tests.formulas import Formulas
+from tests.networks import compose
 
 V = 11  # words
 M = 3  # components of a word vector
-
-
-def make_contexts(order: int, size: int = 7) -> np.ndarray:
-    contexts = np.random.default_rng(1).integers(1, V, (size, order - 1)).astype(np.int32)
-    contexts[0, 0] = 0
-    return contexts
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -31,7 +27,7 @@ def make_contexts(order: int, size: int = 7) -> np.ndarray:
     ],
 )
 def test_id_outside_the_vocabulary_gives_nan(embed, training):
-    contexts = make_contexts(8, size=6)
+    contexts = np.full((6, 7), 4, np.int32)
     contexts[1, 0] = V
     contexts[2, -1] = -1
     found = embed(contexts, training=training).numpy()
@@ -41,27 +37,15 @@ def test_id_outside_the_vocabulary_gives_nan(embed, training):
 @settings(max_examples=15)
 @given(st.data())
 def test_far_words_are_averaged_in_spans(data):
-    """x by position: the block of x that each word adds to, and its scale."""
     number = data.draw(st.integers(1, 12))
     edges = sorted(data.draw(st.sets(st.integers(0, number - 1), min_size=1, max_size=4)))
     embed = AveragedContext(V, M, averages_after=edges)
+    network = compose(V, number + 1, embed=embed)
     contexts = np.random.default_rng(number).integers(0, V, (5, number)).astype(np.int32)
-    x = np.asarray(embed(contexts))
+    expected = Formulas(network).word_features(contexts)
+    np.testing.assert_allclose(embed(contexts), expected, atol=1e-6)
     assert embed.num_single_words(number) == edges[0]
-    assert embed.compute_output_shape((None, number)) == (None, x.shape[1])
-    block, scale = embed.position_spans(number)
-    expected = np.zeros((5, x.shape[1] // M, M))
-    for place in range(number):
-        vectors = embed.C.numpy()[contexts[:, place]] * (contexts[:, place, None] != 0)
-        expected[:, block[place]] += scale[place] * vectors
-    np.testing.assert_allclose(x, expected.reshape(5, -1), atol=1e-6)
-    # words back: each span has the scale of its length, each near word that of one
-    back = number - np.arange(number)
-    spans = np.searchsorted(edges, back)  # 0: a near word
-    lengths = np.diff([*edges, number])
-    wanted = np.where(spans > 0, lengths[np.maximum(spans, 1) - 1] ** -0.5, 1)
-    np.testing.assert_allclose(scale, wanted, rtol=1e-6)
-    assert len(set(block)) == len(lengths) + edges[0]
+    assert embed.compute_output_shape((None, number)) == (None, expected.shape[1])
 
 
 @pytest.mark.parametrize("option", ["word_dropout", "dropout"])

@@ -5,21 +5,13 @@ it does not help.
 import numpy as np
 import pytest
 
-from keras_nplm import (
-    NPLM,
-    Hybrid,
-    HybridNetwork,
-    InputError,
-    LinearHead,
-    Shortlist,
-    kneser_ney,
-)
+from keras_nplm import NPLM, InputError
 from keras_nplm.models.adaptation import adapt_network
 from keras_nplm.models.base import find_network
 from keras_nplm.models.dynamic.network import copy_network
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.mixture import Mixture, Uniform
-from tests.networks import compose
+from tests.language_models import V, build
 
 NEW = np.array([4, 5, 6, 7, 3] * 40, np.int32)
 HELD_OUT = np.array([4, 5, 6, 7, 3] * 4, np.int32)
@@ -64,34 +56,17 @@ def test_text_that_does_not_help_leaves_the_weights(network):
 
 
 def test_a_text_without_words_of_the_short_list_is_refused():
-    model = _build_shortlist()
+    model = build("short-list", "sentence")
     unlisted = np.array([7, 8, 8] * 9, np.int32)  # without </s>, which the list has
     for texts in ((unlisted, HELD_OUT), (NEW, unlisted)):
         with pytest.raises(InputError, match="must have words that the network predicts.*its 7 "):
             adapt_network(model, *texts, epochs=1)
 
 
-def _estimate_background():
-    return kneser_ney(np.array([4, 5, 8, 7, 3, 6, 5, 3] * 9, np.int32), 9, 2, "sentence")
-
-
-def _build_mixture():
-    return Mixture([compose(9), Uniform(9)], [0.6, 0.4])
-
-
-def _build_shortlist():
-    listed = compose(9, head=LinearHead(9, num_outputs=7, name="prob"))
-    return Shortlist(listed, _estimate_background())
-
-
-def _build_hybrid():
-    return Hybrid(compose(9, kind=HybridNetwork), _estimate_background())
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("build", [_build_mixture, _build_shortlist, _build_hybrid])
-def test_the_network_is_adapted_at_any_depth(build):
-    model = Mixture([build(), Uniform(9)], [0.9, 0.1])
+@pytest.mark.parametrize("name", ["mixture", "short-list", "hybrid"])
+def test_the_network_is_adapted_at_any_depth(name):
+    model = Mixture([build(name, "sentence"), Uniform(V)], [0.9, 0.1])
     before = find_network(model).get_weights()
     copy, result = adapt_network(model, NEW, HELD_OUT, epochs=1, seed=1)
     assert copy.models[1] is model.models[1]

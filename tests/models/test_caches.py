@@ -13,9 +13,8 @@ from keras_nplm import NPLM, ContinuousCache, NgramCache, UnigramCache
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models import caches
-from tests.networks import randomise
+from tests.language_models import V, build
 
-V = 12
 N = 3
 LENGTH = 7
 boundaries = st.sampled_from(["stream", "sentence", "text"])
@@ -27,14 +26,10 @@ windows = st.lists(
 
 
 @functools.cache
-def _network(boundary: str) -> NPLM:
-    return randomise(NPLM(V, order=N, embedding_dim=3, hidden_units=4, boundary=boundary))
-
-
-@functools.cache
 def _compute_features(context: tuple[int, ...]) -> np.ndarray:
-    """Return h of one context; the networks of both boundaries have the same weights."""
-    return np.asarray(_network("stream").compute_features(np.array([context], np.int32)))[0]
+    """Return h of one context; the networks of all boundaries have the same weights."""
+    features = build("nplm", "stream").compute_features(np.array([context], np.int32))
+    return np.asarray(features)[0]
 
 
 def _build(kind: str, boundary: str, length: int = LENGTH) -> caches.Cache:
@@ -42,7 +37,7 @@ def _build(kind: str, boundary: str, length: int = LENGTH) -> caches.Cache:
         return UnigramCache(V, boundary, decay=2.5, length=length)
     if kind == "ngram":
         return NgramCache(V, boundary, decay=2.5, length=length, factors=FACTORS)
-    return ContinuousCache(_network(boundary), flatness=1.5, length=length)
+    return ContinuousCache(build("nplm", boundary), flatness=1.5, length=length)
 
 
 def _weigh_plainly(cache: caches.Cache, context: list[int]) -> dict[int, float]:

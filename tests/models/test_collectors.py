@@ -1,44 +1,23 @@
 """Figures beside the perplexity: accuracy, perplexity by order, a copy that learns."""
 
-import math
-
 import numpy as np
 import pytest
 
-from keras_nplm import (
-    NPLM,
-    DynamicSettings,
-    Mixture,
-    Uniform,
-    evaluate,
-    kneser_ney,
-    make_dynamic,
-)
+from keras_nplm import DynamicSettings, Mixture, evaluate, make_dynamic
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models.collectors import Accuracy, Perplexity, PerplexityByOrder
 from keras_nplm.models.dynamic.collector import Dynamic
+from tests.language_models import build, make_text
 
-V = 40
-# more than a block of n-grams, with more contexts than a block of distributions
-TEXT = np.random.default_rng(0).choice([1, 3, 4, 4, *range(5, V)], 70_000).astype(np.int32)
-TEXT[-1] = 3
-
-
-def _build_kneser_ney():
-    return kneser_ney(TEXT[:2000], V, 3, "sentence")
-
-
-def _build_network():
-    return NPLM(V, order=3, embedding_dim=3, hidden_units=4)
-
-
-of_two_models = pytest.mark.parametrize("build", [_build_kneser_ney, _build_network])
+# more than a block of n-grams, with more contexts of order 4 than a block of distributions
+TEXT = make_text(3, "sentence", 69_999)
+of_two_models = pytest.mark.parametrize("name", ["kneser-ney", "nplm"])
 
 
 @of_two_models
-def test_accuracy_is_the_share_of_most_probable_words(build):
-    model = build()
-    ngrams = extract_ngrams(TEXT, 3, "sentence")
+def test_accuracy_is_the_share_of_most_probable_words(name):
+    model = build(name, "sentence")
+    ngrams = extract_ngrams(TEXT, model.order, "sentence")
     best = model.next_log_probs(ngrams[:, :-1]).argmax(axis=1)
     figures = evaluate(model, TEXT, [Accuracy(), Perplexity()])
     assert figures["accuracy"] == (best == ngrams[:, -1]).mean()
@@ -46,9 +25,9 @@ def test_accuracy_is_the_share_of_most_probable_words(build):
 
 
 @of_two_models
-def test_figures_by_order_are_those_of_their_ngrams(build):
-    model = build()
-    ngrams = extract_ngrams(TEXT, 3, "sentence")
+def test_figures_by_order_are_those_of_their_ngrams(name):
+    model = build(name, "sentence")
+    ngrams = extract_ngrams(TEXT, model.order, "sentence")
     orders = model.find_orders(ngrams[:, :-1], ngrams[:, -1])
     log_prob = model.log_prob(ngrams[:, :-1], ngrams[:, -1])
     rows = evaluate(model, TEXT, [PerplexityByOrder()])["orders"]
@@ -60,7 +39,8 @@ def test_figures_by_order_are_those_of_their_ngrams(build):
 
 
 def test_a_learning_copy_reads_the_text_in_the_same_pass():
-    mixture = Mixture([_build_kneser_ney(), Uniform(V)], [0.5, 0.5])
+    parts = [build(name, "sentence") for name in ("kneser-ney", "uniform")]
+    mixture = Mixture(parts, [0.5, 0.5])
     settings = DynamicSettings(chunk=64, mixture_rate=0.1)
     together = evaluate(
         mixture,
@@ -72,26 +52,3 @@ def test_a_learning_copy_reads_the_text_in_the_same_pass():
     assert together == pytest.approx(evaluate(mixture, TEXT))
     assert learned == pytest.approx(evaluate(make_dynamic(mixture, settings), TEXT))
     assert learned["perplexity"] != together["perplexity"]
-
-
-class Constant:
-    """Every word has one log-probability, float32."""
-
-    order = 2
-
-    def __init__(self, log_prob):
-        self._log_prob = np.float32(log_prob)
-
-    def log_prob(self, context_ids, target_ids):
-        return np.full(len(target_ids), self._log_prob)
-
-
-def test_log_probabilities_are_summed_in_float64():
-    figures = evaluate(Constant(-1 / 3), np.full(70_000, 4))
-    assert figures["log_prob"] == pytest.approx(70_000 * float(np.float32(-1 / 3)), rel=1e-13)
-
-
-def test_a_perplexity_beyond_float64_is_infinite():
-    figures = evaluate(Constant(-800), np.array([4, 1, 5, 3]))
-    assert figures["perplexity"] == math.inf and figures["perplexity_without_unk"] == math.inf
-    assert figures["bits_per_word"] == pytest.approx(800 / math.log(2))

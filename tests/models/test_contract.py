@@ -3,8 +3,6 @@ boundary, what it cannot do.
 """
 
 import itertools
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -22,33 +20,19 @@ from keras_nplm import (
 from keras_nplm.models import base, model_files
 from keras_nplm.models.base import NextWordModel
 from tests.language_models import BOUNDARIES, BUILDERS, DYNAMIC, VOCABULARY, V, build, make_text
+from tests.marks import mark_long
 
 # composed of models that are among the others
 COMPOSED = ("mixture in a mixture", "continuous cache of a hybrid")
-
-
-def _list_cases(names):
-    return [
-        pytest.param(name, marks=[pytest.mark.long] if name in COMPOSED else []) for name in names
-    ]
-
-
-of_every_model = pytest.mark.parametrize("name", _list_cases(BUILDERS))
-of_every_static_model = pytest.mark.parametrize(
-    "name", _list_cases(name for name in BUILDERS if name not in DYNAMIC)
+KINDS = mark_long(BUILDERS, lambda name: name not in COMPOSED)
+STATIC = mark_long(
+    (name for name in BUILDERS if name not in DYNAMIC), lambda name: name not in COMPOSED
 )
+of_every_model = pytest.mark.parametrize("name", KINDS)
+of_every_static_model = pytest.mark.parametrize("name", STATIC)
 of_every_boundary = pytest.mark.parametrize("boundary", BOUNDARIES)
-
-
-def _list_boundaries(usual):
-    """List the boundaries: a usual one, and the others for the long tests."""
-    return [
-        boundary if boundary == usual else pytest.param(boundary, marks=pytest.mark.long)
-        for boundary in BOUNDARIES
-    ]
-
-
-of_a_boundary = pytest.mark.parametrize("boundary", _list_boundaries("sentence"))
+# the others for the long tests
+of_a_boundary = pytest.mark.parametrize("boundary", mark_long(BOUNDARIES, "sentence".__eq__))
 
 
 def _contexts(model, rows=40):
@@ -179,13 +163,6 @@ def test_wrong_ids_and_shapes_are_refused(name):
             model.next_log_probs(row)
 
 
-def test_ngram_models_import_neither_keras_nor_tensorflow():
-    modules = "base evaluation mixture shortlist ngrams ngrams.approximation ngrams.mass".split()
-    imports = "".join(f"import keras_nplm.models.{module}\n" for module in modules)
-    check = "assert not {'keras', 'tensorflow'} & set(sys.modules), 'imported'\n"
-    subprocess.run([sys.executable, "-c", f"import sys\n{imports}{check}"], check=True)
-
-
 LEARNING = ("nplm", "pointer", "short-list", *(name for name in BUILDERS if "mixture" in name))
 
 
@@ -211,12 +188,7 @@ def test_a_model_that_cannot_be_trained_is_refused_by_name(name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name == "nplm" else pytest.mark.long)
-        for name in LEARNING
-        if name not in DYNAMIC
-    ],
+    "name", mark_long((name for name in LEARNING if name not in DYNAMIC), "nplm".__eq__)
 )
 def test_a_model_learns_from_a_text(name):
     model = build(name, "stream")

@@ -53,13 +53,24 @@ def test_cuts_of_a_text_change_nothing(cuts, boundary):
 
 
 class Constant(Bigram):
-    """Every word has one log-probability."""
+    """Every word has one log-probability, float32."""
 
     def __init__(self, log_prob):
-        self._value = log_prob
+        self._log_prob = np.float32(log_prob)
 
     def log_prob(self, context_ids, target_ids):
-        return np.full(len(target_ids), self._value)
+        return np.full(len(target_ids), self._log_prob)
+
+
+def test_log_probabilities_are_summed_in_float64():
+    figures = evaluate(Constant(-1 / 3), np.full(70_000, 4))
+    assert figures["log_prob"] == pytest.approx(70_000 * float(np.float32(-1 / 3)), rel=1e-13)
+
+
+def test_a_perplexity_beyond_float64_is_infinite():
+    figures = evaluate(Constant(-800), np.array([4, 1, 5, 3]))
+    assert figures["perplexity"] == math.inf and figures["perplexity_without_unk"] == math.inf
+    assert figures["bits_per_word"] == pytest.approx(800 / math.log(2))
 
 
 @pytest.mark.parametrize("log_prob", [-np.inf, np.nan])

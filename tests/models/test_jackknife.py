@@ -184,21 +184,3 @@ def test_no_target_of_resampled_texts_has_been_seen(monkeypatch, boundary, part,
     seen = _check_targets_are_unseen(hybrid_dataset(texts, jackknife, 4, 16, **options).take(20))
     # several epochs: not only of the text that is whole in each epoch
     assert len(set(seen)) > 20
-
-
-TEXT = np.concatenate(_write_sentences([4] * 10))
-
-
-CALLS = {
-    "one n-gram": lambda: Jackknife(TEXT[-1:], V, 2, folds=2),
-    "another text": lambda: hybrid_dataset(TEXT[:20], Jackknife(TEXT, V, 2), 3, 4),
-    "another boundary": lambda: hybrid_dataset(TEXT, Jackknife(TEXT, V, 2), 3, 4, boundary="text"),
-    "a model of another boundary": lambda: hybrid_dataset(
-        TEXT, kneser_ney(TEXT, V, 2, "stream"), 3, 4
-    ),
-}
-
-
-def test_misuse_is_refused(messages):
-    for call in CALLS.values():
-        messages.refuse(call)

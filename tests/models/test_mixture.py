@@ -1,61 +1,42 @@
 """Mixtures: weighted sums, fitted weights, contexts of several lengths, weights by frequency."""
 
-import functools
-
 import numpy as np
 import pytest
 
-from keras_nplm import Mixture, Uniform, UnigramCache, evaluate, fit_mixture
+from keras_nplm import Mixture, Uniform, UnigramCache, evaluate, fit_mixture, kneser_ney
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.models.ngrams import (
-    FrequencyBins,
-    count_ngrams,
-    deleted_interpolation,
-    kneser_ney,
-)
+from tests.language_models import V, build, make_text
 
-V = 12
+HELD_OUT = make_text(3, "stream", 1000)
 
 
-def _text(seed: int, number: int = 600) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    ids = 4 + rng.geometric(0.4, number) % 7  # id 11 is never seen
-    ids[::9] = 3
-    return np.append(ids, 3).astype(np.int32)
-
-
-@functools.cache
-def _count_based():
-    text = _text(1)
-    return [
-        kneser_ney(text, V, 5, "stream"),
-        deleted_interpolation(text, _text(2), V, 3, "stream"),
-        kneser_ney(text, V, 2, "stream"),
-        Uniform(V, "stream"),
-    ]
+def _list_ngram_models():
+    """Return models of three orders, and of none."""
+    low = kneser_ney(make_text(1, "stream"), V, 2, "stream")
+    return [*(build(name, "stream") for name in ("kneser-ney", "interpolation")), low]
 
 
 def test_the_candidate_with_the_best_held_out_likelihood_is_chosen():
-    held_out = _text(2, 1000)
-    first, *others = [kneser_ney(_text(3), V, 4, "stream"), *_count_based()]
-    fits = [fit_mixture([first, model, others[3]], held_out) for model in others[:3]]
-    perplexities = [evaluate(mixture, held_out)["perplexity"] for mixture in fits]
-    for candidates in (others[:3], others[2::-1]):
-        mixture = fit_mixture([first, candidates, others[3]], held_out)
-        assert mixture.models == [first, others[int(np.argmin(perplexities))], others[3]]
-        assert evaluate(mixture, held_out)["perplexity"] == pytest.approx(
-            min(perplexities), rel=1e-12
-        )
+    candidates = _list_ngram_models()
+    first = kneser_ney(make_text(4, "stream"), V, 4, "stream")
+    uniform = build("uniform", "stream")
+    fits = [fit_mixture([first, model, uniform], HELD_OUT) for model in candidates]
+    perplexities = [evaluate(mixture, HELD_OUT)["perplexity"] for mixture in fits]
+    best = candidates[int(np.argmin(perplexities))]
+    for given in (candidates, candidates[::-1]):
+        mixture = fit_mixture([first, given, uniform], HELD_OUT)
+        assert mixture.models == [first, best, uniform]
+        perplexity = evaluate(mixture, HELD_OUT)["perplexity"]
+        assert perplexity == pytest.approx(min(perplexities), rel=1e-12)
 
 
 def test_orders_of_a_mixture_are_those_of_its_longest_ngrams():
-    short = kneser_ney(_text(1), V, 2)
-    long = kneser_ney(_text(2), V, 4)
+    short = kneser_ney(make_text(1, "sentence"), V, 2)
+    long = kneser_ney(make_text(2, "sentence"), V, 4)
     mixture = Mixture([Uniform(V), Mixture([short, long], [0.5, 0.5])], [0.1, 0.9])
     cached = Mixture([mixture, UnigramCache(V, "sentence", length=9)], [0.9, 0.1])
-    ngrams = extract_ngrams(_text(3, 60), cached.order, "sentence")
-    contexts = ngrams[:, :-1]
-    targets = ngrams[:, -1]
+    ngrams = extract_ngrams(HELD_OUT[:60], cached.order, "sentence")
+    contexts, targets = ngrams[:, :-1], ngrams[:, -1]
     of_parts = [
         model.find_orders(contexts[:, 1 - model.order :], targets) for model in (short, long)
     ]
@@ -71,11 +52,10 @@ def test_orders_of_a_mixture_are_those_of_its_longest_ngrams():
 
 def test_candidates_may_stand_in_any_order():
     """A cache alone gives new words the probability 0."""
-    held_out = _text(2)
-    ngrams = _count_based()[:3:2]
+    ngrams = _list_ngram_models()
     caches = [UnigramCache(V, "stream", decay, 10) for decay in (5.0, 50.0)]
-    one = fit_mixture([ngrams, caches], held_out)
-    other = fit_mixture([iter(caches), ngrams], held_out)
+    one = fit_mixture([ngrams, caches], HELD_OUT)
+    other = fit_mixture([iter(caches), ngrams], HELD_OUT)
     assert one.models == other.models[::-1]
     figures = one.compute_figures()
     assert figures["decay"] == one.models[1].decay
@@ -84,32 +64,26 @@ def test_candidates_may_stand_in_any_order():
 
 def test_candidates_are_chosen_beside_all_single_models():
     def mirror(ids):
-        return np.where(ids > 3, 14 - ids, ids)
+        return np.where(ids > 3, V + 3 - ids, ids)
 
-    near, nearer = (kneser_ney(_text(seed), V, 2, "stream") for seed in (1, 3))
-    far = kneser_ney(mirror(_text(1)), V, 2, "stream")
-    held_out = np.concatenate([_text(2, 600), mirror(_text(2, 400))])
+    near, nearer = (kneser_ney(make_text(seed, "stream"), V, 2, "stream") for seed in (1, 4))
+    far = kneser_ney(mirror(make_text(1, "stream")), V, 2, "stream")
+    held_out = np.concatenate([HELD_OUT[:600], mirror(HELD_OUT[:400])])
     assert fit_mixture([[nearer, far], near], held_out).models == [far, near]
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
 def test_weights_depend_on_the_frequency_bin_of_the_context(boundary):
-    text = _text(1)
-    held_out = _text(2, 3000)
-    bins = FrequencyBins.from_counts(count_ngrams(text, V, 3, boundary))
-    models = [
-        kneser_ney(text, V, 4, boundary),
-        kneser_ney(text, V, 2, boundary),
-        Uniform(V, boundary),
-    ]
-    mixture = fit_mixture(models, held_out, boundary, bins)
+    bins = build("mixture with bins", boundary).bins
+    low = kneser_ney(make_text(1, boundary), V, 2, boundary)
+    models = [build("kneser-ney", boundary), low, build("uniform", boundary)]
+    mixture, plain = (fit_mixture(models, HELD_OUT, boundary, given) for given in (bins, None))
     assert mixture.weights.shape == (bins.number, 3)
-    plain = fit_mixture(models, held_out, boundary)
     assert "by frequency" in repr(mixture) and "by frequency" not in repr(plain)
-    assert (
-        evaluate(mixture, held_out, boundary=boundary)["perplexity"]
-        <= evaluate(plain, held_out, boundary=boundary)["perplexity"]
+    perplexity, of_plain = (
+        evaluate(model, HELD_OUT, boundary=boundary)["perplexity"] for model in (mixture, plain)
     )
+    assert perplexity <= of_plain
     contexts = np.random.default_rng(3).integers(4, V, (40, 3))
     rows = mixture.weights[bins.find_bins(contexts)]
     assert len(np.unique(rows[:, 0])) > 1

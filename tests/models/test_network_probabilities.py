@@ -13,12 +13,8 @@ CONTEXTS = np.array([[4, 5], [5, 6], [6, 7]], np.int32)
 TARGETS = np.array([6, 7, 8], np.int32)
 
 
-def _build() -> NPLM:
-    return NPLM(9, order=3, embedding_dim=2, hidden_units=3)
-
-
 def test_threads_share_one_graph(monkeypatch):
-    network = _build()
+    network = NPLM(9, order=3, embedding_dim=2, hidden_units=3)
     scores = NPLM.scores
     traces = []
 

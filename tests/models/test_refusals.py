@@ -5,6 +5,7 @@ import gzip
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_nplm import (
     NPLM,
@@ -13,6 +14,7 @@ from keras_nplm import (
     DirectConnection,
     HybridNetwork,
     InputError,
+    Jackknife,
     LinearHead,
     Mixture,
     NgramCache,
@@ -25,6 +27,7 @@ from keras_nplm import (
     Vocabulary,
     evaluate,
     fit_mixture,
+    hybrid_dataset,
     write_arpa,
 )
 from keras_nplm.models import ngrams
@@ -55,6 +58,28 @@ def build_listed():
     return build_network(head=LinearHead(V, num_outputs=7, name="prob"))
 
 
+def train(inputs, targets, loss=None):
+    network = build_network()
+    network.compile("sgd", loss, run_eagerly=True)
+    network.train_on_batch(inputs, targets)
+
+
+def compile_for_replicas():
+    with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
+        build_network().compile(jit_compile=True)
+
+
+SPARSE = keras.losses.SparseCategoricalCrossentropy
+SEGMENTS = {"segments": np.full((2, 4), 4, np.int32)}
+TRAINING = {
+    "logits": lambda: build_network().compile("sgd", SPARSE(from_logits=True)),
+    "one-hot targets": lambda: train(np.full((2, 2), 4), np.eye(V)[[4, 5]]),
+    "a loss for segments": lambda: train(
+        SEGMENTS, np.full((2, 3), 4), "sparse_categorical_crossentropy"
+    ),
+    "short segments": lambda: build_network().scores({"segments": np.full((2, 1), 4)}),
+    "XLA, which sees one replica": compile_for_replicas,
+}
 NETWORKS = {
     "negative weight decay": lambda: NPLM(V, weight_decay=-1e-3),
     "order 1": lambda: NPLM(V, order=1),
@@ -118,6 +143,13 @@ NGRAMS = {
     "words of another model": lambda: write_arpa("x.arpa", MODEL, Vocabulary(["the"])),
 }
 
+JACKKNIFE = {
+    "one n-gram": lambda: Jackknife(TEXT[-1:], V, 2, folds=2),
+    "another text": lambda: hybrid_dataset(TEXT[3:], Jackknife(TEXT, V, 2), 3, 4),
+    "another boundary": lambda: hybrid_dataset(TEXT, Jackknife(TEXT, V, 2), 3, 4, boundary="text"),
+    "a model of another boundary": lambda: hybrid_dataset(TEXT, MODEL, 3, 4),
+}
+
 COMBINED = {
     "two boundaries": lambda: Mixture([UNIFORM, Uniform(V)], [0.5, 0.5]),
     "two vocabularies": lambda: Mixture([UNIFORM, Uniform(8, "stream")], [0.5, 0.5]),
@@ -138,7 +170,9 @@ BINS = ngrams.FrequencyBins.from_counts(ngrams.count_ngrams(TEXT, V, 2, "stream"
 
 
 @pytest.mark.parametrize(
-    "calls", [NETWORKS, NGRAMS, COMBINED], ids=["networks", "n-grams", "combined"]
+    "calls",
+    [TRAINING, NETWORKS, NGRAMS, JACKKNIFE, COMBINED],
+    ids=["training", "networks", "n-grams", "jackknife", "combined"],
 )
 def test_models_refuse(calls, messages):
     for call in calls.values():

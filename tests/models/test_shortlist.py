@@ -2,54 +2,27 @@
 weights.
 """
 
-import functools
-
 import numpy as np
 import pytest
 
-from keras_nplm import (
-    DynamicSettings,
-    LinearHead,
-    Mixture,
-    Shortlist,
-    Uniform,
-    evaluate,
-    make_dynamic,
-)
-from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm import DynamicSettings, Mixture, Shortlist, Uniform, evaluate, make_dynamic
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import kneser_ney
-from tests.networks import compose, randomise
+from tests.language_models import BUILDERS, Table, V, build, make_text
 
-V = 13
-LISTED = 8  # ids 4 to 7 are the words of the list
-
-
-def _text(seed: int, number: int = 400) -> np.ndarray:
-    ids = 4 + np.random.default_rng(seed).geometric(0.35, number) % 8  # id 12 is never seen
-    ids[::9] = 3
-    return np.append(ids, 3).astype(np.int32)
+LISTED = 7  # ids 4 to 6 are the words of the list
 
 
-def _network(order: int, boundary: str = "stream", size: int = V, listed: int = LISTED):
-    head = LinearHead(size, num_outputs=listed, name="prob")
-    return randomise(compose(size, order, 3, 4, head=head, boundary=boundary), 0.7)
+def _build(background: NextWordModel) -> Shortlist:
+    return Shortlist(build("short-list", background.boundary).network, background)
 
 
-@functools.cache
-def _background(name: str, boundary: str = "stream"):
-    text = _text(1)
-    if name == "mixture":
-        return Mixture([kneser_ney(text, V, 4, boundary), Uniform(V, boundary)], [0.7, 0.3])
-    return kneser_ney(text, V, int(name[-1]), boundary)
-
-
-def _contexts(order: int, number: int = 120) -> np.ndarray:
-    """Contexts seen and unseen, with the beginnings of texts and sentences among them."""
-    contexts = np.random.default_rng(3).integers(1, V, (number, order - 1)).astype(np.int32)
-    for row in range(0, number, 5):
-        contexts[row, : 1 + row % (order - 1) if order > 2 else 1] = 0 if row % 2 else 2
-    return np.concatenate([contexts, extract_ngrams(_text(1), order, "stream")[:60, :-1]])
+def _contexts(order: int) -> np.ndarray:
+    """Return contexts seen and unseen, with the beginnings of texts and sentences among them."""
+    contexts = np.random.default_rng(3).integers(1, V, (120, order - 1)).astype(np.int32)
+    contexts[::5, : order // 2] = 0
+    contexts[1::5, : order // 2] = 2
+    return contexts
 
 
 def _predict_plainly(model: Shortlist, context_ids: np.ndarray) -> np.ndarray:
@@ -74,52 +47,43 @@ def _check(model: Shortlist, contexts: np.ndarray, expected: np.ndarray) -> None
     np.testing.assert_allclose(np.exp(one_by_one).reshape(-1, size), expected, rtol=1e-5, atol=1e-9)
 
 
+def _build_mixture():
+    return Mixture([build("kneser-ney", "stream"), Uniform(V, "stream")], [0.7, 0.3])
+
+
 @pytest.mark.parametrize(
-    "background, boundary",
+    "build_background",
     [
-        pytest.param("kneser-ney-2", "stream", id="a lower order, looked up"),
-        pytest.param("mixture", "stream", id="a mixture, summed"),
-        pytest.param("kneser-ney-4", "sentence", id="a higher order, in sentences"),
+        pytest.param(
+            lambda: kneser_ney(make_text(1, "stream"), V, 2, "stream"),
+            id="a lower order, looked up",
+        ),
+        pytest.param(_build_mixture, id="a mixture, summed"),
+        pytest.param(lambda: build("kneser-ney", "sentence"), id="a higher order, in sentences"),
     ],
 )
-def test_probabilities_follow_the_formulas_and_sum_to_1(background, boundary):
-    model = Shortlist(_network(3, boundary), _background(background, boundary))
+def test_probabilities_follow_the_formulas_and_sum_to_1(build_background):
+    model = _build(build_background())
     assert model.order == max(3, model.background.order)
     contexts = _contexts(model.order)
     _check(model, contexts, _predict_plainly(model, contexts))
 
 
-class _Fixed(NextWordModel):
-    """The words outside the list have this mass after every context."""
-
-    order = 2
-    vocabulary_size = V
-    boundary = "stream"
-
-    def __init__(self, outside):
-        p = np.where(np.arange(V) < LISTED, (1 - outside) / LISTED, outside / (V - LISTED))
-        self._log_prob_of_words = np.log(np.maximum(p, 1e-300))
-
-    def _log_prob(self, context_ids, target_ids):
-        return self._log_prob_of_words[target_ids]
-
-    def _next_log_probs(self, context_ids):
-        return np.tile(self._log_prob_of_words, (len(context_ids), 1))
-
-
 @pytest.mark.parametrize("outside, mass", [(0, 0), (1, 1), (1 + 1e-6, 1)])
 def test_all_mass_is_in_the_list_or_outside(outside, mass):
     """Also if a background sums to a little more than 1."""
-    model = Shortlist(_network(2), _Fixed(outside))
-    contexts = np.array([[5]])
+    is_listed = np.arange(V) < LISTED
+    p = np.where(is_listed, (1 - outside) / LISTED, outside / (V - LISTED))
+    model = _build(Table(np.tile(np.maximum(p, 0), (V, 1)), "stream"))
+    contexts = np.array([[4, 5]])
     p = np.exp(model.next_log_probs(contexts))
     assert p[0, :LISTED].sum() == pytest.approx(1 - mass, abs=1e-6)
     _check(model, contexts, p)
 
 
 def test_the_mass_follows_a_background_that_is_trained_further():
-    other = _network(3, listed=V)
-    model = Shortlist(_network(3), Mixture([other, Uniform(V, "stream")], [0.9, 0.1]))
+    other = BUILDERS["nplm"]("stream")
+    model = _build(Mixture([other, Uniform(V, "stream")], [0.9, 0.1]))
     contexts = _contexts(3)[:6]
     targets = np.full(6, 4)
     before = model.log_prob(contexts, targets)
@@ -131,8 +95,8 @@ def test_the_mass_follows_a_background_that_is_trained_further():
 
 @pytest.mark.long
 def test_a_background_mixture_stays_while_the_network_learns():
-    text = _text(2)[:60]
-    model = Shortlist(_network(3), _background("mixture"))
+    text = make_text(2, "stream", 60)
+    model = _build(_build_mixture())
     static = evaluate(model, text)["perplexity"]
     still = make_dynamic(model, DynamicSettings(rate=0.0, mixture_rate=0.1))
     assert evaluate(still, text)["perplexity"] == pytest.approx(static, rel=1e-5)

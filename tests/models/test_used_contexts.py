@@ -14,27 +14,20 @@ from keras_nplm import (
     Mixture,
     Uniform,
     UnigramCache,
-    Vocabulary,
-    class_based,
     deleted_interpolation,
-    kneser_ney,
     read_arpa,
     write_arpa,
 )
 from keras_nplm.data.ids import PAD_ID
 from keras_nplm.language_model import kenlm
-from keras_nplm.models.ngrams import FrequencyBins, count_ngrams, prune
+from keras_nplm.models.ngrams import prune
 from keras_nplm.models.ngrams.backoff import BackoffModel
+from tests.language_models import VOCABULARY, V, build, make_text
 
-V = 12
-VOCABULARY = Vocabulary([f"w{i}" for i in range(V - 4)])
-TEXT = np.random.default_rng(0).choice([1, 4, 4, 4, 5, 6, 7, 8, 9], 300).astype(np.int32)
-TEXT[6::7] = 3
-KNESER_NEY = kneser_ney(TEXT, V, 4)
-DELETED = deleted_interpolation(TEXT, TEXT[::-1], V, 3)
-CLASSES = np.array([0, 4, 2, 3, 4, 5, 5, 6, 6, 7, 7, 7], np.int32)
-BINS = FrequencyBins.from_counts(count_ngrams(TEXT, V, 3))
-WEIGHTS = np.random.default_rng(0).dirichlet([1] * 2, BINS.number)
+TEXTS = [make_text(seed, "sentence") for seed in (1, 2)]
+KNESER_NEY = build("kneser-ney", "sentence")
+DELETED = build("interpolation", "sentence")
+BINNED = build("mixture with bins", "sentence")
 
 
 def _random_tables(seed: int) -> BackoffModel:
@@ -54,21 +47,17 @@ def _random_tables(seed: int) -> BackoffModel:
     )
 
 
-MODELS = {
-    "kneser-ney": KNESER_NEY,
+MODELS = {name: build(name, "sentence") for name in ("kneser-ney", "class-based", "uniform")} | {
     "pruned": prune(KNESER_NEY, 1e-3),
     "contexts that are not listed": _random_tables(0),
     "contexts that are not listed, again": _random_tables(1),
     "deleted interpolation": DELETED,
-    "deleted interpolation of the paper": dataclasses.replace(
-        DELETED,
-        bins=dataclasses.replace(DELETED.bins, back_off=False),
-        weights=DELETED.weights[: BINS.bins_per_length],
-    ),
-    "class-based": class_based(TEXT, TEXT[::-1], CLASSES, 3),
-    "uniform": Uniform(V),
+    "deleted interpolation of the paper": deleted_interpolation(*TEXTS, V, 3, back_off=False),
     "mixture": Mixture([KNESER_NEY, DELETED], [0.5, 0.5]),
-    "mixture by frequency": Mixture([KNESER_NEY, Uniform(V)], WEIGHTS, BINS),
+    # of contexts that its unigrams do not use
+    "mixture by frequency": Mixture(
+        [prune(KNESER_NEY, 1e9), *[Uniform(V)] * 3], BINNED.weights, BINNED.bins
+    ),
     "mixture with a cache": Mixture([KNESER_NEY, UnigramCache(V, "sentence", 3, 6)], [0.5, 0.5]),
 }
 

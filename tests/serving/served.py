@@ -1,13 +1,12 @@
 """Served functions beside Python: the words after texts, and the scores of texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 import tensorflow as tf
 
 from keras_nplm import LanguageModel
-from tests.text_cases import check_words
 
 
 def check_served_words(
@@ -30,6 +29,21 @@ def check_served_words(
             assert not probabilities.numpy()[~is_word].any(), repr(text)
             found = zip(row[is_word], probabilities.numpy()[is_word].tolist(), strict=True)
             check_words({word.decode(): p for word, p in found}, methods[name], text, k)
+
+
+def check_words(
+    found: dict[str, float], predict: Callable[..., list[tuple[str, float]]], text: str, k: int
+) -> None:
+    """Compare the found words after a text with the k that a method of Python predicts.
+
+    Of equally probable words any may be found.
+    """
+    expected = predict(text, k + 30)
+    probabilities = [probability for _, probability in expected[:k]]
+    assert [*found.values()] == pytest.approx(probabilities, rel=1e-3, abs=1e-12), repr(text)
+    every = dict(expected)
+    of_python = {word: every.get(word) for word in found}
+    assert found == pytest.approx(of_python, rel=1e-3, abs=1e-12), repr(text)
 
 
 def check_served_scores(function: Any, language_model: LanguageModel, texts: Sequence[str]) -> None:

@@ -42,7 +42,8 @@ TOLERANCES = {
     "hybrid": 1e-4,
     "hybrid of spelled words": 1e-4,
 }
-OF_BOUNDARIES = [(name, boundary) for name in (*NGRAMS, *MIXTURES) for boundary in BOUNDARIES]
+OF_BOUNDARIES = [(name, boundary) for name in (*NGRAMS, "by frequency") for boundary in BOUNDARIES]
+OF_BOUNDARIES += [(name, "text") for name in MIXTURES if name != "by frequency"]
 OF_SENTENCES = [(name, "sentence") for name in (*NETWORKS, *OTHERS, *TYPED)]
 
 

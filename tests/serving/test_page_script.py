@@ -18,7 +18,7 @@ from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.language_model.description import describe_codec
 from keras_nplm.serving import web_page
-from tests.text_cases import PROMPTS, build_case_model, check_words
+from tests.text_cases import PROMPTS, build_case_model
 
 NODE = shutil.which("node")
 PAGE = Path(web_page.__file__).parent / "page"
@@ -142,23 +142,6 @@ def test_a_model_of_texts_reads_earlier_sentences(tokenizer):
         beginning = ids[ids != BOS_ID]
         context = np.concatenate([np.full(39, BOS_ID), before[before != BOS_ID], beginning])[-39:]
         assert answer["ids"] == context.tolist(), prompt
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("tokenizer, boundary", CASES)
-def test_the_scripts_complete_odd_texts_as_python(tokenizer, boundary):
-    language_model = build_case_model(tokenizer, boundary, 2)
-    is_character = get_tokenizer(tokenizer).kind == "characters"
-    # words of bytes are searched: a prompt takes a quarter of a second
-    prompts = PROMPTS[::4] if tokenizer.startswith("bytes") else PROMPTS
-    answers = read_prompts(language_model, 2, prompts, k=9)
-    for prompt, answer in zip(prompts, answers, strict=True):
-        # of characters, `next_words` returns single ones
-        predict = language_model.next_words
-        if answer["unfinished"] or is_character:
-            predict = language_model.complete_prefix
-        words = [word for word in answer["found"] if not (is_character and word["isEnd"])][:8]
-        check_words({word["word"]: word["probability"] for word in words}, predict, prompt, 8)
 
 
 def test_only_the_sentences_of_a_context_are_encoded():

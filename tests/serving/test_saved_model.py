@@ -1,7 +1,6 @@
 """SavedModel versions for TF Serving: loaders, server files, versions, a full disk."""
 
 import errno
-import functools
 import os
 import re
 import subprocess
@@ -12,31 +11,18 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import NoiseContrastive, RunError, TanhHidden, export_saved_model
-from keras_nplm.serving import build_graph
-from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, ServingModule
+from keras_nplm.serving import build_graph, signatures
 from tests.networks import compose
-
-
-class OneFunction(ServingModule):
-    """The default function alone, traced once."""
-
-    def __init__(self, *options):
-        super().__init__(*options)
-        self.traced = super().signatures()[DEFAULT_SIGNATURE]
-
-    def signatures(self):
-        return {DEFAULT_SIGNATURE: self.traced}
 
 
 @pytest.fixture
 def no_graphs(monkeypatch) -> None:
-    """One function is traced once for all exports, and graphs are not written."""
+    """One function is traced, and graphs are not written."""
 
     def write_empty_file(module, path, signatures):
         (path / "saved_model.pb").touch()
 
-    build_once = functools.cache(OneFunction)
-    monkeypatch.setattr("keras_nplm.serving.saved_model.ServingModule", build_once)
+    monkeypatch.setattr(signatures, "FUNCTIONS", (signatures.PredictNext,))
     monkeypatch.setattr(tf.saved_model, "save", write_empty_file)
 
 

@@ -3,8 +3,6 @@
 For texts, their ends and every character see `test_text.py`.
 """
 
-import io
-
 import numpy as np
 import pytest
 import sentencepiece
@@ -14,26 +12,22 @@ from sentencepiece import sentencepiece_model_pb2
 from keras_nplm import Subwords, Vocabulary
 from keras_nplm.serving.text import TextGraph
 from tests.text_cases import LINES
+from tests.tokenizers import train_with_the_library
 
 SYMBOLS = ["<U+00A0>", "<mask>", "at", "<U+D800>", "<U+110000>", "x.*"]
 
 
 def make_model(kind: str, random: np.random.Generator) -> bytes:
     """Train a model with user-defined symbols, and mark two fifths of its pieces as unused."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES),
-        model_writer=model,
+    model = train_with_the_library(
+        LINES,
         model_type=kind,
         vocab_size=380,
-        hard_vocab_limit=False,
-        byte_fallback=True,
         normalization_rule_name="identity",
         user_defined_symbols=SYMBOLS,
         remove_extra_whitespaces=False,
-        minloglevel=2,
     )
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     for piece in proto.pieces:
         if piece.type == piece.NORMAL and piece.piece != "▁" and random.random() < 0.4:
             piece.type = piece.UNUSED

@@ -18,7 +18,7 @@ NAMES = [
 def choose_texts(name: str) -> dict[str, dict[str, Any]]:
     """Return the texts whose words are looked at, with their answers."""
     items = [*ANSWERS[name].items()]
-    return dict(items[4::6] if name.startswith(SEARCHES) else items)
+    return dict(items[4::4] if name.startswith(SEARCHES) else items)
 
 
 def check_words(found: dict[str, float], recorded: dict[str, float], text: str) -> None:
@@ -30,10 +30,8 @@ def check_words(found: dict[str, float], recorded: dict[str, float], text: str) 
     assert {word for word, p in recorded.items() if p > 1.001 * least} <= {*found}, text
 
 
-@pytest.mark.parametrize(
-    "name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.long) for name in [*ANSWERS][1:])]
-)
-def test_served_answers_are_those_that_are_recorded(name):
+@pytest.mark.parametrize("name", NAMES)
+def test_served_words_are_those_that_are_recorded(name):
     functions = ServingModule(build_case_model(*name.split(), order=2), 3).functions
     answers = choose_texts(name)
     for key, function in (("next", "predict_next"), ("complete", "complete_prefix")):
@@ -43,6 +41,11 @@ def test_served_answers_are_those_that_are_recorded(name):
             pairs = zip(words.tolist(), probabilities.tolist(), strict=True)
             found = {word.decode(): p for word, p in pairs if word}
             check_words(found, recorded[key], text)
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_served_scores_are_those_that_are_recorded(name):
+    functions = ServingModule(build_case_model(*name.split(), order=2), 3).functions
     answers = ANSWERS[name]
     served = answer(functions["score"], [*answers])
     columns = (served[key].numpy().tolist() for key in ("log_prob", "tokens", "unk_tokens"))
@@ -58,10 +61,10 @@ def test_answers_of_a_page_are_those_that_are_recorded(name):
     assert [each["ids"] for each in contexts] == [each["ids"] for each in ANSWERS[name].values()]
     answers = choose_texts(name)
     is_character = name.startswith("characters")
-    found = read_prompts(model, 2, [*answers], k=3)
+    found = read_prompts(model, 2, [*answers], k=4)  # one may be the end of a sentence
     for (text, recorded), each in zip(answers.items(), found, strict=True):
         # of characters, `next_words` returns single ones
         completes = each["unfinished"] or is_character
         words = [word for word in each["found"] if not (completes and word["isEnd"])]
-        probabilities = {word["word"]: word["probability"] for word in words}
+        probabilities = {word["word"]: word["probability"] for word in words[:3]}
         check_words(probabilities, recorded["complete" if completes else "next"], text)

@@ -19,16 +19,13 @@ from keras.callbacks import CallbackList
 from keras_nplm import NPLM, InputError, LanguageModel, RunError, open_corpus, train
 from keras_nplm.language_model.word_vectors import write_word2vec
 from keras_nplm.training.checkpoint import Checkpoint, remove_checkpoints
+from tests.kills import Killed
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
 
-class _Killed(BaseException):
-    """Stands for kill -9: nothing in the package can catch it."""
-
-
 def _kill() -> None:
-    raise _Killed
+    raise Killed
 
 
 def _press_ctrl_c() -> None:
@@ -126,7 +123,7 @@ def test_runs_that_are_killed_and_interrupted_reach_the_same_weights(
 
     with _ended_by(end):
         while not (tmp_path / "cut" / "metrics.json").exists():
-            with contextlib.suppress(_Killed, KeyboardInterrupt):
+            with contextlib.suppress(Killed, KeyboardInterrupt):
                 train(corpus, tmp_path / "cut", **arguments)
     assert ends
     train(corpus, tmp_path / "cut", **arguments)  # which may have been killed at its very end

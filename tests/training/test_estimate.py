@@ -1,8 +1,6 @@
 """N-gram models, ARPA import and mixtures as model directories that every command takes."""
 
-import contextlib
 import itertools
-import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 
 from keras_nplm import NPLM, InputError, LanguageModel, TextOptions, estimate, mix, open_corpus
 from keras_nplm.io.files import read_json
+from tests.kills import kill_at_rename
 
 CLOSED = (
     "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n{} </s>\n-.6 the\n-.6 cat\n\n"
@@ -173,10 +172,6 @@ def test_what_is_printed_of_estimated_models(here, run, short_text, messages):
     assert read_json("of-leak/metrics.json")["warnings"] == [warning]
 
 
-class _Killed(BaseException):
-    """Stands for kill -9: nothing in the package can catch it."""
-
-
 def test_word_classes_are_found_however_often_a_run_is_killed_and_reused(
     here, monkeypatch, short_text
 ):
@@ -185,17 +180,8 @@ def test_word_classes_are_found_however_often_a_run_is_killed_and_reused(
     text = Path(shutil.copy(short_text, "text.txt"))
     options = dict(order=3, num_classes=5)
     found = estimate("class-based", open_corpus(train=[text]), "whole", **options)
-    rename = os.replace
     for end in itertools.count(1):  # killed at the first rename, then at the second, ...
-        numbers = itertools.count(1)
-
-        def kill_or_rename(*paths, end=end, numbers=numbers):
-            if next(numbers) == end:
-                raise _Killed
-            rename(*paths)
-
-        with contextlib.suppress(_Killed), monkeypatch.context() as context:
-            context.setattr(os, "replace", kill_or_rename)
+        with kill_at_rename(end):
             estimate("class-based", open_corpus(train=[text]), "cut", **options)
             break
     assert end > 5

@@ -21,7 +21,7 @@ from keras_nplm.training.network import (
     Tanh,
 )
 
-PARTS = {choice.choice: choice.kinds for choice in (Context, Hidden, Head, Objective, Kind)}
+PARTS = {choice.choice: choice.kinds for choice in (Context, Hidden, Head, Kind)}
 SIZE = 300  # |V|
 SMALL = {
     "order": 6,
@@ -39,16 +39,17 @@ def _build(**given: object) -> Network:
 
 
 def _list_networks() -> list:
-    """All choices of parts that do not exclude each other, with and without W; options of parts;
-    and the named configurations.
+    """All choices of parts with weights that do not exclude each other, with and without W; each
+    objective, which has none; options of parts; and the named configurations.
     """
     cases = []
     for *names, direct in itertools.product(*PARTS.values(), (False, True)):
         given = dict(zip(PARTS, names, strict=True))
         with contextlib.suppress(InputError):
-            network = _build(**given, direct_connections=direct)
+            network = _build(**given, objective="likelihood", direct_connections=direct)
             cases.append(pytest.param(network, id=" ".join(names) + " direct" * direct))
     for given in (
+        *({"objective": objective} for objective in Objective.kinds),
         dict(context="averaged", averages_after=(1, 3)),
         dict(context="averaged", averages_after=(7,)),  # longer than the context
         dict(residual_blocks=2),

@@ -8,18 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel, Shortlist, evaluate
+from keras_nplm import LanguageModel, Shortlist, evaluate, train
 from keras_nplm.io.files import read_json
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
 from keras_nplm.models.ngrams.tables import ContextTrie
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory, short_corpus, short_options, train_without_report):
+def directory(tmp_path_factory, short_corpus, short_options, leave_out_report):
     """A trained short-list of 10 words; tests read it and write nothing there."""
     path = tmp_path_factory.mktemp("shortlist") / "model"
-    with contextlib.redirect_stderr(io.StringIO()) as error:
-        train_without_report(short_options.replace(order=3, shortlist_size=10), short_corpus, path)
+    options = short_options.replace(order=3, shortlist_size=10)
+    with contextlib.redirect_stderr(io.StringIO()) as error, leave_out_report():
+        train(short_corpus, path, options)
     assert "of training are over the 14 words of the list" in error.getvalue()
     return path
 

@@ -13,13 +13,13 @@ import pytest
 from keras_nplm import (
     InputError,
     LanguageModel,
-    estimate,
     evaluate,
     open_corpus,
     train,
 )
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.io.files import read_json
+from keras_nplm.io.stages import verify_stages
 from keras_nplm.language_model.word_vectors import write_word2vec
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
@@ -153,7 +153,7 @@ def test_options_are_objects_or_names_and_a_report_needs_no_test_text(tmp_path, 
 
 
 def test_finished_run_is_read_and_other_directories_are_refused(
-    tmp_path, model_directory, small_options, capsys, messages
+    tmp_path, model_directory, kneser_ney_directory, small_options, capsys, messages
 ):
     shutil.copytree(model_directory, finished := tmp_path / "finished")
     metrics = read_json(finished / "metrics.json")
@@ -161,18 +161,12 @@ def test_finished_run_is_read_and_other_directories_are_refused(
     assert f"The run in {finished} is finished" in capsys.readouterr().err
     for changes in ({"order": 3}, {"epochs": 4}):
         messages.refuse(lambda c=changes: train(open_corpus(), finished, small_options, **c))
+    shutil.copytree(kneser_ney_directory, ngrams := tmp_path / "ngrams")
+    with pytest.raises(InputError, match="other options: .*kind: back-off there, nplm now"):
+        train(open_corpus(), ngrams, small_options)
+    verify_stages(ngrams)
     (mine := tmp_path / "mine").mkdir()
     (mine / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match="model directory"):
         train(open_corpus(), mine, small_options)
     assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
-
-
-def test_commands_do_not_write_into_the_model_of_another(tmp_path, short_text, short_options):
-    corpus = open_corpus(train=[str(short_text)])
-    directory = tmp_path / "ngram"
-    estimate("kneser-ney", corpus, directory, text=short_options.text, order=2)
-    before = LanguageModel.load(directory).evaluate("test")
-    with pytest.raises(InputError, match="holds a run with other options"):
-        train(corpus, directory, short_options)
-    assert LanguageModel.load(directory).evaluate("test") == before

@@ -1,6 +1,5 @@
 """Corpora by name and from text files, their splits and their downloads."""
 
-import functools
 import hashlib
 import itertools
 import pydoc_data.topics
@@ -61,23 +60,6 @@ Deletion is *recursively* defined, see `Names`.  In **all** cases [1]:
         "In all cases:",
         "A name that is unbound raises a NameError.",
     ]
-
-
-def test_options_without_effect_are_refused(tmp_path, messages):
-    (tmp_path / "a").write_text("a b\n" * 9)
-    files = [str(tmp_path / "a")]
-    shares = {"fractions": (0.6, 0.2, 0.2)}
-    for options in (
-        shares,
-        {"train": files, "test": files, **shares},
-        {"train": files, "all_lines": True, **shares},
-        {"train": files, "fractions": (0.6, 0.2)},
-        {"shuffle": True},
-        {"train": files, "validation": files, "test": files, "shuffle": True},
-        {"field": "text"},
-        {"resample": [(0.5, files)]},
-    ):
-        messages.refuse(functools.partial(open_corpus, **options))
 
 
 def test_lines_are_split_at_random_wherever_the_text_is_cut(tmp_path, monkeypatch):

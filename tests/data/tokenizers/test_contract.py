@@ -20,6 +20,7 @@ from keras_nplm.data.tokenizers.pieces import SPACE
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, add_steps, get_tokenizer
 from keras_nplm.io.text import split_fields
 from keras_nplm.training.options import TextOptions
+from tests.text_cases import build_case_vocabulary
 from tests.tokenizers import KINDS, PARTS_OF_WORDS, build_vocabulary
 
 LINES = [
@@ -34,7 +35,10 @@ TEXTS = st.text() | st.text("abÉİΣ猫☃▁ \t\xa0\u3000<0x41>-'’.\0")
 
 @functools.cache
 def _bind(name: str) -> tuple[Vocabulary, Tokenizer]:
-    vocabulary = build_vocabulary(name, LINES, 330)
+    if name.endswith("+lemmas"):
+        vocabulary = build_case_vocabulary(name)
+    else:
+        vocabulary = build_vocabulary(name, LINES, 330)
     return vocabulary, vocabulary.tokenizer(name)
 
 
@@ -67,6 +71,7 @@ def test_tokens_without_unk_spell_every_text(kind, text):
 
 
 _LOWERED = [f"{kind}+lower" for kind in KINDS]
+_LEMMAS = ["words+lower+numbers+lemmas", "whitespace+numbers+lemmas"]
 # accents, Korean, a Bengali vowel of two parts, composites that NFC excludes, invisible characters
 ODD_TEXTS = st.text("aeJåΪệ각ব\u0301\u0323\u030c\u0307İ\u09c7\u09be\u0958'-. \u1100\u1161\u11a8K…")
 _CF = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) == "Cf"]
@@ -76,10 +81,10 @@ _VISIBLE = re.compile(
 _KEPT = "\u200b\u200c\u200d"
 
 
-@pytest.mark.parametrize("name", [*KINDS, *_LOWERED])
+@pytest.mark.parametrize("name", [*KINDS, *_LOWERED, *_LEMMAS])
 @settings(max_examples=60)
-@given(text=ODD_TEXTS | TEXTS)
-def test_joined_equivalent_and_lowered_texts_have_the_same_tokens(name, text):
+@given(text=ODD_TEXTS | TEXTS | st.text("Ab1 ½Ⅳ٣_-'$.,²²\t\x85<>"))
+def test_joined_equivalent_and_normalised_texts_have_the_same_tokens(name, text):
     _, tokenizer = _bind(name)
     if tokenizer.space == SPACE:  # this character is white space
         text = text.replace(SPACE, " ")

@@ -2,14 +2,12 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_nplm.data.tokenizers.normalisation import NUMBER, build_form_table, is_number, lower
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 
-NAMES = ["words", "words+lower+numbers", "whitespace+numbers+lemmas", "words+lower+numbers+lemmas"]
-NAMES += ["characters+lower", "bytes+lower"]
 DICTIONARY = {
     "cats": "cat", "sat": "sit", "sits": "sit", "went": "go", "going": "go", "goings": "going",
     "Polish": "Polish", "polish": "pole", "a": "b", "b": "c", "c": "b", "IIs": "II", "first": "1",
@@ -38,18 +36,6 @@ def test_a_number_has_a_numeral_and_no_letter(token):
     assert is_number(token) == (
         any(numerals) and "L" not in {unicodedata.category(c)[0] for c in token}
     )
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(text=TEXT)
-@settings(max_examples=10)
-def test_normalising_twice_equals_normalising_once(name, text):
-    table = build_form_table(DICTIONARY, get_tokenizer(name.removesuffix("+lemmas")).split)
-    tokenizer = get_tokenizer(name).with_forms(table)
-    tokens = tokenizer.split(text.replace("▁", " "))  # which is white space between characters
-    assert tokenizer.split(tokenizer.join(tokens)) == tokens
-    if not tokenizer.alphabet:  # lower case may change the number of bytes
-        assert len(tokens) == len(get_tokenizer(tokenizer.kind).split(text.replace("▁", " ")))
 
 
 def test_a_form_table_has_forms_that_are_one_token():

@@ -8,7 +8,6 @@ from keras_nplm import (
     InputError,
     LanguageModel,
     Vocabulary,
-    open_corpus,
     register_tokenizer,
 )
 from keras_nplm.data.prefixes import split_unfinished_word
@@ -16,16 +15,6 @@ from keras_nplm.data.shards import encode_lines
 from tests.tokenizers import CommaTokenizer, build_model
 
 pytestmark = pytest.mark.usefixtures("forget_tokenizers")
-
-
-def test_a_tokenizer_that_splits_into_a_string_is_refused():
-    class Unsplit(CommaTokenizer):
-        def split(self, line):
-            return line
-
-    vocabulary = Vocabulary(["a", "b"])
-    with pytest.raises(InputError, match="`sentences` must be lists of tokens. Received: 'a b'"):
-        encode_lines(["a b"], vocabulary, Unsplit(), "sentence")
 
 
 def test_an_own_tokenizer_is_used_by_its_class_and_found_by_its_name(tmp_path):
@@ -42,19 +31,16 @@ def test_an_own_tokenizer_is_used_by_its_class_and_found_by_its_name(tmp_path):
     assert pickle.loads(pickle.dumps(loaded)).tokenizer_name == "commas"
 
 
-def test_text_files_are_read_with_a_registered_tokenizer(tmp_path):
-    register_tokenizer(CommaTokenizer)
-    (tmp_path / "text.txt").write_text("a b,c\n" * 9)
-    corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer=CommaTokenizer())
-    assert corpus.tokenizer == "commas"
-    assert next(corpus.sentences("train")) == ["ab", "c"]
-    assert open_corpus(tokenizer="commas").tokenizer == "commas"  # the default corpus
-
-
-def test_names_and_steps_of_own_tokenizers(messages):
+def test_own_tokenizers_that_cannot_be_used(messages):
     class OtherWords(CommaTokenizer):
         kind = "words"
 
+    class Unsplit(CommaTokenizer):
+        def split(self, line):
+            return line
+
+    vocabulary = Vocabulary(["a", "b"])
+    messages.refuse(lambda: encode_lines(["a b"], vocabulary, Unsplit(), "sentence"))
     messages.refuse(lambda: register_tokenizer(OtherWords))
     messages.refuse(lambda: CommaTokenizer(["lower"]))
     messages.refuse(lambda: split_unfinished_word("red ca", CommaTokenizer(), 9))

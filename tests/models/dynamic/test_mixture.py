@@ -3,26 +3,18 @@
 import numpy as np
 import pytest
 
-from keras_nplm import (
-    NPLM,
-    Mixture,
-    Uniform,
-    evaluate,
-    kneser_ney,
-    ngram_dataset,
-)
+from keras_nplm import NPLM, Mixture, evaluate, kneser_ney, ngram_dataset
 from keras_nplm.models.dynamic import make_dynamic, tune_dynamic
 from keras_nplm.models.dynamic.mixture import DynamicMixture
-from tests.networks import compose
+from tests.language_models import V, build, make_text
 
-V = 9
-RNG = np.random.default_rng(1)
-TEXT = np.append(RNG.integers(3, V, 80), 3).astype(np.int32)
-NGRAMS = RNG.integers(3, V, (53, 3)).astype(np.int32)
+TEXT = make_text(2, "sentence")
+NGRAMS = np.random.default_rng(1).integers(3, V, (53, 4)).astype(np.int32)
 
 
 def _parts() -> list:
-    return [kneser_ney(TEXT, V, 3), kneser_ney(TEXT, V, 2), Uniform(V)]
+    long, uniform = (build(name, "sentence") for name in ("kneser-ney", "uniform"))
+    return [long, kneser_ney(TEXT, V, 2), uniform]
 
 
 def _build_nested() -> Mixture:
@@ -53,12 +45,13 @@ def _plain_loop(
 )
 def test_weights_follow_the_text(cuts):
     models = _parts()
-    columns = np.stack(
-        [m.log_prob(NGRAMS[:, 3 - m.order : -1], NGRAMS[:, -1]) for m in models], axis=1
-    )
-    start = np.array([[0.5, 0.2, 0.3]])
-    expected = _plain_loop(columns, start, np.zeros(53, int), 4, 0.3)
-    dynamic = DynamicMixture(Mixture(models, start), chunk=4, rate=0.3)
+    columns = [m.log_prob(NGRAMS[:, -m.order : -1], NGRAMS[:, -1]) for m in models]
+    bins = build("mixture with bins", "sentence").bins
+    start = np.random.default_rng(0).dirichlet([1, 1, 1], bins.number)
+    of_ngrams = bins.find_bins(NGRAMS[:, :-1])
+    assert len({*of_ngrams.tolist()}) > 1
+    expected = _plain_loop(np.stack(columns, axis=1), start, of_ngrams, 4, 0.3)
+    dynamic = DynamicMixture(Mixture(models, start, bins), chunk=4, rate=0.3)
     parts = np.split(NGRAMS, cuts)
     assert np.allclose(
         np.concatenate([dynamic.log_prob(p[:, :-1], p[:, -1]) for p in parts]), expected, atol=1e-12
@@ -69,19 +62,19 @@ def test_weights_follow_the_text(cuts):
 
 
 @pytest.mark.parametrize(
-    "build",
+    "make",
     [
         pytest.param(_build_nested, id="the weights of an inner mixture move, too"),
         pytest.param(
-            lambda: Mixture([compose(V), *_parts()[:2]], [0.2, 0.5, 0.3]),
+            lambda: Mixture([build("nplm", "sentence"), *_parts()[:2]], [0.2, 0.5, 0.3]),
             id="a network",
             marks=pytest.mark.long,
         ),
     ],
 )
-def test_the_tuned_figure_of_a_mixture_is_that_of_its_settings(build):
-    model = build()
-    held_out = np.append(RNG.integers(3, V, 400), 3).astype(np.int32)
+def test_the_tuned_figure_of_a_mixture_is_that_of_its_settings(make):
+    model = make()
+    held_out = make_text(3, "sentence")
     tuned = tune_dynamic(model, TEXT, held_out)
     assert tuned.settings.mixture_rate > 0 and tuned.dynamic < tuned.static
     assert tuned.static == pytest.approx(evaluate(model, held_out)["perplexity"], rel=1e-5)
@@ -93,7 +86,7 @@ def test_the_tuned_figure_of_a_mixture_is_that_of_its_settings(build):
 @pytest.mark.long
 def test_tuning_finds_steps_for_a_changed_text_and_none_for_the_same():
     rng = np.random.default_rng(3)
-    train = rng.choice(np.arange(4, V), 4000, p=[0.4, 0.3, 0.2, 0.05, 0.05]).astype(np.int32)
+    train = rng.choice(np.arange(4, 9), 4000, p=[0.4, 0.3, 0.2, 0.05, 0.05]).astype(np.int32)
     network = NPLM(V, 3, 4, 5, boundary="stream")
     network.set_unigram(np.bincount(train, minlength=V))
     network.compile("adam")
@@ -101,6 +94,6 @@ def test_tuning_finds_steps_for_a_changed_text_and_none_for_the_same():
     tokens = 46 * 64  # whole chunks
     same = tune_dynamic(network, train, train[:tokens], "stream")
     assert 0.985 * same.static < same.dynamic <= same.static
-    other = rng.choice(np.arange(4, V), tokens, p=[0.05, 0.05, 0.2, 0.3, 0.4]).astype(np.int32)
+    other = rng.choice(np.arange(4, 9), tokens, p=[0.05, 0.05, 0.2, 0.3, 0.4]).astype(np.int32)
     changed = tune_dynamic(network, train, other, "stream")
     assert changed.settings.rate > 0 and changed.dynamic < 0.7 * changed.static

@@ -15,22 +15,21 @@ from keras_nplm.models.networks.conversion import convert_network
 from keras_nplm.models.networks.self_normalised import ArrayNetwork, SelfNormalised
 from tests.every_network import (
     NETWORKS,
-    OBJECTIVES,
     N,
     V,
     build_network,
     make_contexts,
     make_targets,
 )
+from tests.marks import mark_long
 
 WITHOUT_ARRAYS = ("adaptive", "short-list", "hybrid", "of Keras")
-
-
 _TYPICAL = (
     "paper",
     "embed averaged",
     "hidden deep",
     "hidden of Keras",
+    "hidden without units",
     "low rank / likelihood",
     "tied / likelihood",
     "pointer, direct",
@@ -38,20 +37,12 @@ _TYPICAL = (
 )
 
 
-def choose_names():
-    """List the networks without those that differ only in the objective, which arrays ignore.
-
-    Those with parts of typical ones are for the long tests.
-    """
-    others = tuple(f" / {objective}" for objective in OBJECTIVES[1:])
-    names = [name for name in NETWORKS if not name.endswith(others)]
-    assert {*_TYPICAL} <= {*names}
-    return [
-        name if name in _TYPICAL else pytest.param(name, marks=pytest.mark.long) for name in names
-    ]
+# without those that differ only in the objective, which arrays ignore
+NAMES = [name for name in NETWORKS if "/" not in name or name.endswith("/ likelihood")]
 
 
-@pytest.mark.parametrize("name", choose_names())
+# those with parts of typical ones are for the long tests
+@pytest.mark.parametrize("name", mark_long(NAMES, _TYPICAL.__contains__))
 def test_arrays_beside_a_network_score_as_the_network(name, tmp_path):
     network = build_network(name)
     for weight in network.trainable_weights:

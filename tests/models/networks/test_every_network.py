@@ -3,7 +3,7 @@
 The formulas are in `tests.formulas`, in NumPy.
 """
 
-import functools
+import inspect
 import itertools
 
 import keras
@@ -16,6 +16,7 @@ from keras_nplm.layers.ops import ConfiguredLayer, NewRows
 from keras_nplm.layers.scores import compute_log_prob
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.growth import check_growable, grow
+from keras_nplm.models.networks.hybrid_network import HybridNetwork
 from keras_nplm.models.networks.network_file import load_network
 from keras_nplm.models.networks.pointer_network import PointerNetwork
 from keras_nplm.models.networks.self_normalised import SelfNormalised
@@ -26,55 +27,58 @@ from tests.every_network import (
     N,
     V,
     add_log_q,
+    build,
     build_network,
     make_contexts,
+    make_inputs,
     make_segments,
     make_targets,
 )
 from tests.formulas import Formulas, log_softmax, wide
+from tests.marks import mark_long
 
 LENGTHS = {"stream": 12, "sentence": 4, "text": 1}  # targets of a segment
 EMBEDS = [name for name in NETWORKS if name.startswith("embed ")]
 ROWS = np.arange(B)
 
 
-def mark_pairs_long() -> list:
-    """Return the names of networks.
-
-    Those of two parts that others have, too, are for the long tests.
-    """
-    names = []
-    for name in NETWORKS:
-        head, _, objective = name.partition(" / ")
-        is_new = head == "linear" or objective in ("", "likelihood")
-        names.append(name if is_new else pytest.param(name, marks=pytest.mark.long))
-    return names
+def has_a_new_part(name: str) -> bool:
+    """Return whether no network before it has its head or its objective."""
+    head, _, objective = name.partition(" / ")
+    return head == "linear" or objective in ("", "likelihood")
 
 
-of_every_part = pytest.mark.parametrize("name", mark_pairs_long())
+of_every_part = pytest.mark.parametrize("name", mark_long(NETWORKS, has_a_new_part))
 # each layer once: these tests do not depend on the objective
 of_every_scorer = pytest.mark.parametrize(
     "name", [name for name in NETWORKS if "/" not in name or "/ likelihood" in name]
 )
 
 
-@functools.cache
-def build(name: str, dtype: str = "float32", boundary: str = "stream") -> ContextNetwork:
-    """Return a network that tests share and do not change."""
-    return build_network(name, dtype, boundary)
+def list_arguments(kind: type[ConfiguredLayer]) -> set[str]:
+    """Return the arguments of a layer and its base classes in the package."""
+    names: set[str] = set()
+    for base in kind.__mro__:
+        if base.__module__.startswith("keras_nplm") and "__init__" in vars(base):
+            names.update(inspect.signature(base.__init__).parameters)
+    return names - {"self", "args", "kwargs"}
 
 
-def make_inputs(network: ContextNetwork) -> dict:
-    return add_log_q(network, {"contexts": make_contexts()})
-
-
-def test_every_registered_layer_and_network_is_among_them():
+def test_every_registered_layer_is_among_them_and_tells_its_arguments():
     seen: set[type] = set()
     for name in NETWORKS:
         network = build(name)
         seen.add(type(network))
         for layer in network._flatten_layers():
             seen.add(type(layer))
+            if isinstance(layer, ConfiguredLayer):
+                config = layer.get_config()
+                arguments = list_arguments(type(layer))
+                missing = arguments - config.keys()
+                assert not missing, f"{type(layer).__name__}.options must have {missing}"
+                rates = {name: 0.25 for name in arguments if isinstance(config[name], float)}
+                other = type(layer).from_config(config | rates)
+                assert other.get_config() == config | rates
     registered = keras.saving.get_custom_objects()
     for name, kind in registered.items():
         is_part = isinstance(kind, type) and issubclass(kind, (ConfiguredLayer, ContextNetwork))
@@ -244,6 +248,19 @@ def test_ids_out_of_range_are_refused():
                 use(contexts, wrong_targets)
             with pytest.raises(tf.errors.InvalidArgumentError, match="`context_ids` must be 0 to"):
                 use(wrong_contexts, targets)
+
+
+@of_every_scorer
+def test_biases_are_the_weights_without_decay(name):
+    network = build(name)
+    biases = {
+        weight.path
+        for weight in network.trainable_weights
+        if weight.name == "S"  # is hashed
+        # v of the pointer and of energies multiplies vectors, as a row of a matrix does
+        or (len(weight.shape) == 1 and not weight.path.endswith(("pointer/v", "prob/v")))
+    }
+    assert {weight.path for weight in network.biases} == biases
 
 
 # Segments
@@ -421,9 +438,9 @@ def test_self_normalised_scores_are_the_logits_or_are_refused(name):
 
 
 @of_every_part
-def test_a_network_starts_as_the_unigram_model(name):
-    if "hybrid" in name:
-        pytest.skip("a hybrid starts as its n-gram model: see models/test_hybrid.py")
+def test_a_network_starts_as_the_unigram_model_or_its_ngram_model(name):
+    if name.startswith("hybrid adaptive"):
+        pytest.skip("clusters have the weight of one word each")
     network = build_network(name)
     for weight in network.trainable_weights:
         weight.assign(np.zeros(weight.shape))
@@ -438,8 +455,10 @@ def test_a_network_starts_as_the_unigram_model(name):
     q[1] = 1
     p = (1 - mass) * p + mass * q / q.sum()
     inputs = make_inputs(network)
+    expected = np.tile(p, (B, 1))
+    if isinstance(network, HybridNetwork):
+        network.g.assign([1.0])
+        expected = np.exp(inputs["log_q"])
     if isinstance(network, PointerNetwork):
         network.pointer.u.assign(np.full(N - 1, -100))
-    probabilities = network(inputs).numpy()
-    np.testing.assert_allclose(probabilities[0], p, rtol=1e-4, atol=1e-9)
-    np.testing.assert_allclose(probabilities[-1], p, rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(network(inputs), expected, rtol=1e-4, atol=1e-9)

@@ -10,6 +10,7 @@ import pytest
 from keras_nplm import NPLM, ContextEmbedding, ContextNetwork, Likelihood, LinearHead
 from keras_nplm.layers.scores import StoredScores
 from keras_nplm.models.dynamic.network import copy_network
+from tests.formulas import Formulas, log_softmax
 from tests.networks import randomise
 
 V = 11
@@ -37,57 +38,23 @@ def make_batch(order, size=7):
     return contexts, rng.integers(1, V, size).astype(np.int32)
 
 
-# The oracle: equation 1 word by word, in float64
-
-
-def read_letters(model):
-    """Return the weights by the paper's letters and in the paper's shapes."""
-    letters = {
-        "C": model.embed.C.numpy(),
-        "b": model.prob.b.numpy(),
-        "U": np.zeros((V, 0)),
-        "W": np.zeros((V, (model.order - 1) * model.embedding_dim)),
-        "H": np.zeros((0, (model.order - 1) * model.embedding_dim)),
-        "d": np.zeros(0),
-    }
-    if model.hidden.hidden_units:
-        letters["U"] = model.prob.U.numpy()
-        letters["H"] = model.hidden.H.numpy().T
-        letters["d"] = model.hidden.d.numpy()
-    if model.direct is not None:
-        letters["W"] = model.direct.W.numpy()
-    return {name: array.astype(np.float64) for name, array in letters.items()}
-
-
-def compute_equation_1(letters, context):
-    """Return x, a and P(· | context)."""
-    x = np.concatenate([letters["C"][word] * (word != 0) for word in context])
-    a = np.tanh(letters["d"] + letters["H"] @ x)
-    y = letters["b"] + letters["W"] @ x + letters["U"] @ a
-    return x, a, np.exp(y) / np.exp(y).sum()
-
-
 @of_every_shape
-def test_probabilities_are_those_of_equation_1(shape):
+def test_every_way_gives_the_probabilities_of_equation_1(shape):
     model = build_nplm(shape)
     contexts, targets = make_batch(shape["order"])
-    letters = read_letters(model)
-    expected = np.stack([compute_equation_1(letters, context)[2] for context in contexts])
-    np.testing.assert_allclose(model(contexts), expected, rtol=1e-5)
-    np.testing.assert_allclose(model.predict(contexts, verbose=0), expected, rtol=1e-5)
-    np.testing.assert_allclose(model.next_log_probs(contexts), np.log(expected), rtol=1e-5)
-    chosen = np.log(expected[np.arange(len(targets)), targets])
+    expected = log_softmax(Formulas(model).logits({"contexts": contexts}))
+    np.testing.assert_allclose(model(contexts), np.exp(expected), rtol=1e-5)
+    np.testing.assert_allclose(model.predict(contexts, verbose=0), np.exp(expected), rtol=1e-5)
+    np.testing.assert_allclose(model.next_log_probs(contexts), expected, rtol=1e-5)
+    chosen = expected[np.arange(len(targets)), targets]
     np.testing.assert_allclose(model.log_prob(contexts, targets), chosen, rtol=1e-5)
 
 
 @of_every_shape
 def test_the_number_of_parameters_is_that_of_the_paper(shape):
-    n = shape["order"]
-    m = shape["embedding_dim"]
-    h = shape["hidden_units"]
-    expected = V * m + V * (1 + h) + h * (1 + (n - 1) * m)
-    if shape.get("direct_connections"):
-        expected += V * (n - 1) * m
+    n, m, h = shape["order"], shape["embedding_dim"], shape["hidden_units"]
+    of_direct = V * (n - 1) * m if shape.get("direct_connections") else 0
+    expected = V * m + V * (1 + h) + h * (1 + (n - 1) * m) + of_direct
     assert NPLM(V, **shape).count_params() == expected
 
 
@@ -131,11 +98,8 @@ class SharpScores(NPLM):
 
 @pytest.mark.parametrize("kind", [SharpScore, SharpScores])
 def test_call_follows_the_scores_of_a_subclass(kind):
-    model = kind(V, order=3, embedding_dim=3, hidden_units=4)
-    paper = NPLM(V, order=3, embedding_dim=3, hidden_units=4)
-    rng = np.random.default_rng(0)
-    paper.set_weights([rng.normal(size=weight.shape) for weight in paper.get_weights()])
-    model.set_weights(paper.get_weights())
+    model = randomise(kind(V, order=3, **HIDDEN))
+    paper = randomise(NPLM(V, order=3, **HIDDEN))
     contexts, targets = make_batch(3)
     own = np.log(model(contexts).numpy())
     assert np.abs(own - np.log(paper(contexts).numpy())).max() > 0.1

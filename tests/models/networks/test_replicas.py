@@ -5,17 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import InputError, Likelihood, NoiseContrastive
+from keras_nplm import Likelihood, NoiseContrastive
 from tests.networks import compose
 
 V = 11
-
-
-def test_xla_which_sees_one_replica_is_refused():
-    with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
-        model = compose(V)
-        with pytest.raises(InputError, match="`jit_compile` must be False under tf.distribute"):
-            model.compile(jit_compile=True)
 
 
 class TwoReplicas:

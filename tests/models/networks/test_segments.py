@@ -1,25 +1,24 @@
-"""Segments in training: weights, metrics, datasets and what is refused; texts read as segments.
+"""Segments in training: weights and metrics; texts read as segments.
 
 Their probabilities and gradients are those of n-grams: see test_every_network.py.
 """
-
-import functools
 
 import keras
 import numpy as np
 import pytest
 
-from keras_nplm import InputError
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models.dynamic import DynamicSettings
 from keras_nplm.models.dynamic.network import DynamicNPLM
 from keras_nplm.models.networks import probabilities
-from tests.every_network import N, V, build_network, make_segments
+from tests.every_network import N, V, build, build_network, make_segments
+from tests.language_models import make_text
 
 
-@pytest.mark.parametrize("is_weighted", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_places_without_a_target_count_nothing(is_weighted):
-    """Segments train and evaluate as the same n-grams, without those whose target is `<pad>`."""
+def test_places_without_a_target_count_nothing():
+    """Segments train with weights, and evaluate without, as the same n-grams, without those whose
+    target is `<pad>`.
+    """
     segments, targets, contexts = make_segments("stream", 4)
     targets[0, 2:] = 0
     targets[2, 1] = 0
@@ -35,39 +34,15 @@ def test_places_without_a_target_count_nothing(is_weighted):
         network.compile(
             keras.optimizers.SGD(0.1), metrics=metrics, weighted_metrics=metrics, run_eagerly=True
         )
-        options = dict(batch_size=len(ids), verbose=0, sample_weight=given if is_weighted else None)
-        history = network.fit(inputs, ids, epochs=2, shuffle=False, **options).history
+        options = dict(batch_size=len(ids), verbose=0)
+        history = network.fit(inputs, ids, sample_weight=given, epochs=2, **options).history
         figures = network.evaluate(inputs, ids, **options)
         results.append([*history.values(), figures, *network.get_weights()])
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
-def test_segments_that_have_no_form_are_refused():
-    network = build_network("pointer linear")
-    segments, targets, _ = make_segments("stream", 4)
-    network.compile(loss="sparse_categorical_crossentropy", run_eagerly=True)
-    with pytest.raises(InputError, match="`loss` must be the model's own for segments"):
-        network.evaluate({"segments": segments}, targets, verbose=0)
-    with pytest.raises(InputError, match=r"`segments` must be \[S, n-1\+T-1\], 7 words or more"):
-        network({"segments": segments[:, : N - 2]})
-
-
-def make_text(boundary):
-    text = np.random.default_rng(6).integers(4, V, 100).astype(np.int32)
-    text[9::10] = 3
-    if boundary == "text":
-        text[20::30] = 2
-    return text
-
-
 # Texts are read as segments where this changes nothing
-
-
-@functools.cache
-def build_reader(name, boundary):
-    """Return the network that tests of one boundary share: its graphs take most of their time."""
-    return build_network(name, "float64", boundary)
 
 
 def list_windows(marker):
@@ -91,8 +66,8 @@ def list_windows(marker):
 def test_a_probability_does_not_depend_on_neighbours(name, boundary, monkeypatch):
     monkeypatch.setattr(probabilities, "LONG_ORDER", 2)
     monkeypatch.setattr(probabilities, "SEGMENT", 8)
-    network = build_reader(name, boundary)
-    of_text = extract_ngrams(make_text(boundary), N, boundary)
+    network = build(name, "float64", boundary)
+    of_text = extract_ngrams(make_text(1, boundary)[:98], N, boundary)
     for ngrams in (of_text, *map(list_windows, (0, 2, 3))):
         together = network.log_prob(ngrams[:, :-1], ngrams[:, -1])
         alone = [network.log_prob(ngram[None, :-1], ngram[-1:]) for ngram in ngrams]
@@ -105,8 +80,8 @@ def test_dynamic_evaluation_reads_chunks_as_segments(boundary):
     """The n-grams of a chunk in any order have the same gradient; only in text order are they
     segments.
     """
-    network = build_reader("pointer / nce, held out", boundary)
-    for ngrams in (extract_ngrams(make_text(boundary), N, boundary), list_windows(3)):
+    network = build("pointer / nce, held out", "float64", boundary)
+    for ngrams in (extract_ngrams(make_text(1, boundary)[:98], N, boundary), list_windows(3)):
         places = np.arange(len(ngrams) // 8 * 8).reshape(-1, 8)
         shuffled = np.random.default_rng(8).permuted(places, axis=1).reshape(-1)
         found, expected = (

@@ -8,12 +8,12 @@ import tensorflow as tf
 import keras_nplm.layers.softmax as softmax
 from keras_nplm import (
     NPLM,
-    InputError,
     LazySGD,
     Likelihood,
     NoiseContrastive,
 )
 from keras_nplm.layers.objectives.base import Losses, Objective
+from tests.formulas import Formulas
 from tests.networks import compose, compose_energy, randomise
 
 V = 11
@@ -57,14 +57,13 @@ def assert_close(found, expected):
 def test_logs_have_the_penalised_loss_and_plain_perplexity():
     model = build_nplm(weight_decay=0.1)
     contexts, targets = make_batch(size=10)
-    likelihoods = -np.log(np.asarray(model(contexts))[np.arange(10), targets])
-    matrices = [model.embed.C, model.hidden.H, model.prob.U, model.direct.W]
-    penalty = 0.05 * sum(np.sum(matrix.numpy() ** 2) for matrix in matrices)
+    formulas = Formulas(model)
+    likelihood = formulas.losses({"contexts": contexts}, targets, None).mean()
     model.compile(optimizer=keras.optimizers.SGD(0.0))
     # batches of 4, 4 and 2
     history = model.fit(contexts, targets, batch_size=4, verbose=0).history
-    np.testing.assert_allclose(history["perplexity"], np.exp(np.mean(likelihoods)), rtol=1e-5)
-    np.testing.assert_allclose(history["loss"], np.mean(likelihoods) + penalty, rtol=1e-5)
+    np.testing.assert_allclose(history["perplexity"], np.exp(likelihood), rtol=1e-5)
+    np.testing.assert_allclose(history["loss"], likelihood + formulas.penalty(), rtol=1e-5)
     loss, perplexity = model.evaluate(contexts, targets, batch_size=4, verbose=0)
     np.testing.assert_allclose(loss, history["loss"][0], rtol=1e-5)
     np.testing.assert_allclose(perplexity, history["perplexity"][0], rtol=1e-5)
@@ -215,14 +214,6 @@ def test_a_loss_or_a_metric_changes_no_update(kind, make_targets, options):
     expected = find_step(build_nplm(weight_decay=0.2), contexts, targets)
     model = build_nplm(kind, weight_decay=0.2)
     assert_close(find_step(model, contexts, make_targets(targets), **options), expected)
-
-
-def test_a_loss_of_another_form_is_refused():
-    with pytest.raises(InputError, match=r"`from_logits` must be False.*returns probabilities"):
-        build_nplm().compile("sgd", SPARSE(from_logits=True))
-    contexts, targets = make_batch()
-    with pytest.raises(InputError, match=r"`y` must be \[B\].*categorical_crossentropy"):
-        find_step(build_nplm(), contexts, np.eye(V)[targets])
 
 
 def test_a_width_of_contexts_that_is_not_known_is_checked_in_the_graph():

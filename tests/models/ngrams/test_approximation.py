@@ -8,37 +8,10 @@ import pytest
 import keras_nplm.models.ngrams.approximation as approximation
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ngram_arrays import ngram_positions
-from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import BackoffModel
 from keras_nplm.models.ngrams.approximation import approximate
 from keras_nplm.models.ngrams.tables import ContextTrie
-
-V = 9  # <pad> <unk> <s> </s> and five words
-BOUNDARIES = ("stream", "sentence", "text")
-
-
-class Toy(NextWordModel):
-    """A softmax of sums of random vectors, one a word and place: every id has some probability,
-    <pad>, too.
-    """
-
-    def __init__(self, order, seed=0, vocabulary_size=V):
-        self.order = order
-        self.vocabulary_size = vocabulary_size
-        self.vectors = np.random.default_rng(seed).normal(
-            0, 1, (order - 1, vocabulary_size, vocabulary_size)
-        )
-
-    def next_log_probs(self, context_ids):
-        logits = sum(vectors[ids] for vectors, ids in zip(self.vectors, context_ids.T, strict=True))
-        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-
-
-def _text(boundary, tokens=300):
-    ids = np.random.default_rng(3).choice([1, 4, 5, 6, 7], tokens).astype(np.int32)
-    ids[6::7] = 3
-    ids[77::98] = 2 if boundary == "text" else 5  # documents
-    return np.append(ids, 3).astype(np.int32)
+from tests.language_models import BOUNDARIES, V, build, make_text
 
 
 def _listed(model):
@@ -79,18 +52,20 @@ def _plain(model, ids, order, boundary, least):
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize(
-    "order, rows",
+    "name, order, rows",
     [
-        pytest.param(2, 1000, id="bigrams in one block"),
-        pytest.param(3, 1, id="trigrams, a context at a time"),
-        pytest.param(4, 7, id="four-grams in blocks of 7"),
+        # every id has some probability, <pad>, too
+        pytest.param("nplm", 2, 1000, id="bigrams in one block"),
+        pytest.param("nplm", 3, 1, id="trigrams, a context at a time"),
+        pytest.param("kneser-ney", 4, 7, id="four-grams in blocks of 7"),
     ],
 )
-def test_probabilities_are_those_of_plain_loops(boundary, order, rows, monkeypatch):
+def test_probabilities_are_those_of_plain_loops(boundary, name, order, rows, monkeypatch):
     monkeypatch.setattr(approximation, "MAX_BLOCK_SIZE", rows)
-    toy = Toy(4)
-    ours = _listed(approximate(toy, _text(boundary), order, boundary, 0.4))
-    plain = _plain(toy, _text(boundary), order, boundary, 0.4)
+    model = build(name, boundary)
+    ids = make_text(1, boundary, 300)
+    ours = _listed(approximate(model, ids, order, boundary, 0.4))
+    plain = _plain(model, ids, order, boundary, 0.4)
     assert [set(table) for table in ours] == [set(table) for table in plain]
     for table, expected in zip(ours, plain, strict=True):
         for ngram, p in expected.items():

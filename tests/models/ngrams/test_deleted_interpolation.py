@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from keras_nplm import evaluate
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.models.ngrams import deleted_interpolation
-
-V = 9  # <pad> <unk> <s> </s> and five words
+from tests.models.ngrams.plain import V, list_events, pad_contexts, texts
 
 
 @pytest.mark.parametrize(
@@ -21,40 +20,35 @@ V = 9  # <pad> <unk> <s> </s> and five words
 )
 @settings(max_examples=25)
 @given(st.data(), st.sampled_from(["stream", "sentence", "text"]))
-def test_model_follows_the_formula(texts, list_events, pad_contexts, back_off, data, boundary):
+def test_model_follows_the_formula(back_off, data, boundary):
     ids = data.draw(texts(boundary))
     held_out = data.draw(texts(boundary))
     model = deleted_interpolation(ids, held_out, V, 3, boundary, back_off)
     counts = collections.Counter()
+    totals = collections.Counter()
     for context, word in list_events(ids, 3, boundary):
         for k in range(len(context) + 1):
-            counts[context[len(context) - k :], word] += 1
+            ending = context[len(context) - k :]
+            counts[ending, word] += 1
+            totals[ending] += 1
     predicted = predicted_ids(V, boundary).tolist()
-    tokens = sum(n for (c, _), n in counts.items() if len(c) == 1)
-    tokens = max(tokens, 1)
+    tokens = max(sum(n for ending, n in totals.items() if len(ending) == 1), 1)
     per_length = math.ceil(math.log(tokens)) + 1
     contexts = [(), *itertools.product([1, *range(4, V)], repeat=2), (4,)][:60]
     expected = []
     for context in contexts:
-        total = {
-            k: sum(n for (c, _), n in counts.items() if c == context[len(context) - k :])
-            for k in range(3)
-        }
-        total = {k: n if k <= len(context) else 0 for k, n in total.items()}
-        if back_off:
-            longest = 2 if total[2] else 1
-            bin = (2 - longest) * per_length
-        else:
-            longest = 2
-            bin = 0
-        bin += max(math.ceil(-math.log((1 + total[longest]) / tokens)), 0)
+        # by length; None: longer than the context
+        endings = [context[len(context) - k :] if k <= len(context) else None for k in range(3)]
+        numbers = [totals[ending] for ending in endings]
+        longest = 1 if back_off and not numbers[2] else 2
+        bin = max(math.ceil(-math.log((1 + numbers[longest]) / tokens)), 0)
+        weights = model.weights[(2 - longest) * per_length + bin]
         row = []
         for word in range(V):
             p = [(word in predicted) / len(predicted)]
-            for k in range(3):
-                seen = k <= len(context) and total[k] > 0
-                p.append(counts[context[len(context) - k :], word] / total[k] if seen else p[-1])
-            row.append(model.weights[bin] @ p)
+            for ending, number in zip(endings, numbers, strict=True):
+                p.append(counts[ending, word] / number if number else p[-1])
+            row.append(weights @ p)
         expected.append(row)
     found = np.exp(model.next_log_probs(pad_contexts(contexts, 3)))
     np.testing.assert_allclose(found, expected, atol=1e-9)

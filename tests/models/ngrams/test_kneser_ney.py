@@ -13,8 +13,8 @@ from keras_nplm import evaluate
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney, kneser_ney_on_disk
 from keras_nplm.models.ngrams.kneser_ney import estimate_discounts
+from tests.models.ngrams.plain import V, list_events, pad_contexts, texts
 
-V = 9  # <pad> <unk> <s> </s> and five words
 BOUNDARIES = ("stream", "sentence", "text")
 ROW = 80  # bytes of `memory` for each word of a counted n-gram
 
@@ -61,9 +61,7 @@ class PlainKneserNey:
     st.sampled_from(BOUNDARIES),
     st.integers(0, 1 << 30),
 )
-def test_kneser_ney_follows_the_formula(
-    texts, list_events, pad_contexts, data, order, boundary, seed
-):
+def test_kneser_ney_follows_the_formula(data, order, boundary, seed):
     ids = data.draw(texts(boundary))
     events = list(list_events(ids, order, boundary))
     model = kneser_ney(ids, V, order, boundary)
@@ -111,7 +109,7 @@ def assert_same_tables(found, expected):
     st.integers(0, 20),
 )
 def test_runs_on_disk_have_the_tables_of_one_run(
-    texts, tmp_path_factory, data, order, boundary, tokens, cut
+    tmp_path_factory, data, order, boundary, tokens, cut
 ):
     ids = data.draw(texts(boundary))
     path = tmp_path_factory.getbasetemp() / "ngrams.npz"

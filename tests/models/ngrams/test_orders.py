@@ -2,12 +2,11 @@
 away.
 """
 
-import functools
-
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from keras_nplm import InputError, KenlmModel, LanguageModel, Vocabulary, evaluate
+from keras_nplm import KenlmModel, LanguageModel, Vocabulary, evaluate
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.models.mixture import Uniform, fit_mixture
 from keras_nplm.models.ngrams import (
@@ -22,6 +21,7 @@ from keras_nplm.models.ngrams import (
     write_arpa,
 )
 from keras_nplm.models.ngrams.approximation import approximate, fit_unigrams
+from keras_nplm.serving import build_graph
 
 LINES = ["a b", "b c a", "c", "a", "b b a c"] * 4
 VOCABULARY = Vocabulary.build(LINES, tokenizer="whitespace")
@@ -40,20 +40,6 @@ def _score(model):
     return [score.log_prob for score in scores]
 
 
-def _draw_ngrams(model):
-    rng = np.random.default_rng(0)
-    contexts = rng.choice([0, 1, 2, 4, 5, 6], (40, model.order - 1)).astype(np.int32)
-    return contexts, rng.choice([1, 3, 4, 5, 6], 40).astype(np.int32)
-
-
-def _prune():
-    return prune(kneser_ney(IDS, SIZE, HIGH), 1e-2)
-
-
-def _prune_all(order):
-    return prune(kneser_ney(IDS, SIZE, order), 1e9)
-
-
 def _approximate():
     model = approximate(kneser_ney(IDS, SIZE, HIGH), IDS, HIGH, "sentence")
     return fit_unigrams(prune(model, 1e-2), model.unigrams)
@@ -65,46 +51,37 @@ def _mix(order):
 
 
 BACKOFF_MODELS = {
-    "kneser-ney of order 9": functools.partial(kneser_ney, IDS, SIZE, HIGH),
-    "kneser-ney of order 1": functools.partial(kneser_ney, IDS, SIZE, 1),
-    "pruned": _prune,
-    "pruned to unigrams": functools.partial(_prune_all, 3),
-    "order 1, pruned": functools.partial(_prune_all, 1),
+    "kneser-ney of order 9": lambda: kneser_ney(IDS, SIZE, HIGH),
+    "kneser-ney of order 1": lambda: kneser_ney(IDS, SIZE, 1),
+    "pruned": lambda: prune(kneser_ney(IDS, SIZE, HIGH), 1e-2),
+    "pruned to unigrams": lambda: prune(kneser_ney(IDS, SIZE, 3), 1e9),
+    "order 1, pruned": lambda: prune(kneser_ney(IDS, SIZE, 1), 1e9),
     "approximated": _approximate,
 }
 MODELS = BACKOFF_MODELS | {
-    "deleted interpolation": functools.partial(deleted_interpolation, IDS, IDS, SIZE, HIGH),
-    "class-based": functools.partial(class_based, IDS, IDS, CLASSES, HIGH),
-    "mixed by frequency": functools.partial(_mix, HIGH),
-    "order 1, mixed by frequency": functools.partial(_mix, 1),
+    "deleted interpolation": lambda: deleted_interpolation(IDS, IDS, SIZE, HIGH),
+    "class-based": lambda: class_based(IDS, IDS, CLASSES, HIGH),
+    "mixed by frequency": lambda: _mix(HIGH),
+    "order 1, mixed by frequency": lambda: _mix(1),
 }
-SERVED = [name for name in MODELS if name not in ("pruned", "approximated", "class-based")]
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_models_with_empty_orders_are_distributions(name):
+def test_models_with_empty_orders_are_distributions_also_served(name):
     model = MODELS[name]()
-    contexts, targets = _draw_ngrams(model)
+    rng = np.random.default_rng(0)
+    contexts = rng.choice([0, 1, 2, 4, 5, 6], (40, model.order - 1)).astype(np.int32)
+    targets = rng.choice([1, 3, 4, 5, 6], 40).astype(np.int32)
     log_probs = model.next_log_probs(contexts)
     np.testing.assert_allclose(np.exp(log_probs, dtype=np.float64).sum(axis=1), 1, atol=1e-5)
-    np.testing.assert_allclose(
-        model.log_prob(contexts, targets), log_probs[np.arange(40), targets], atol=1e-5
-    )
+    of_targets = log_probs[np.arange(40), targets]
+    np.testing.assert_allclose(model.log_prob(contexts, targets), of_targets, atol=1e-5)
     assert 1 < evaluate(model, IDS)["perplexity"] < SIZE
-
-
-@pytest.mark.parametrize("name", SERVED)
-def test_served_graphs_have_empty_orders(name):
-    tf = pytest.importorskip("tensorflow")
-    from keras_nplm.serving import build_graph
-
-    model = MODELS[name]()
     graph = build_graph(model)
-    contexts, targets = map(tf.constant, _draw_ngrams(model))
-    found = graph.log_prob(contexts, targets)
-    np.testing.assert_allclose(found, model.log_prob(*_draw_ngrams(model)), atol=1e-5)
-    found = np.exp(graph.next_log_probs(contexts))
-    np.testing.assert_allclose(found, np.exp(model.next_log_probs(contexts.numpy())), atol=1e-6)
+    given = tf.constant(contexts)
+    found = graph.log_prob(given, tf.constant(targets))
+    np.testing.assert_allclose(found, of_targets, atol=1e-5)
+    np.testing.assert_allclose(np.exp(graph.next_log_probs(given)), np.exp(log_probs), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", BACKOFF_MODELS)
@@ -175,9 +152,3 @@ def test_text_is_scored_and_continued_by_unigrams():
     assert [log_prob + scorer.end(state), score.log_prob] == pytest.approx([expected] * 2, abs=1e-5)
     assert language_model.next_words("a", 3) == language_model.next_words("", 3)
     assert len(language_model.generate("a", 5).split()) >= 5
-
-
-def test_characters_need_a_context():
-    letters = Vocabulary(list("abc"))
-    with pytest.raises(InputError, match="2 or more with the tokenizer characters"):
-        LanguageModel(kneser_ney(np.array([4, 5, 6, 3]), len(letters), 1), letters, "characters")

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from keras_nplm import InputError
-from keras_nplm.models.ngrams import BackoffModel, DeletedInterpolation, backoff, kneser_ney
-
-V = 9  # <pad> <unk> <s> </s> and five words
-TEXT = np.append(np.random.default_rng(0).choice([1, 4, 5, 6, 7, 8], 400), 3).astype(np.int32)
+from keras_nplm.models.ngrams import BackoffModel, DeletedInterpolation, backoff
+from tests.language_models import V, build
 
 
 def test_memory_mapped_tables_give_the_same_numbers(tmp_path, monkeypatch):
@@ -18,7 +16,7 @@ def test_memory_mapped_tables_give_the_same_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(backoff, "FREED_FROM", 0)
     path = tmp_path / "ngrams.npz"
     contexts = np.random.default_rng(0).integers(4, V, (60, 3))
-    model = kneser_ney(TEXT, V, 4, "stream")
+    model = build("kneser-ney", "stream")
     model.save(path)
     mapped = BackoffModel.load(path)
     assert not any(

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from keras_nplm import InputError
 from keras_nplm.models.ngrams import exchange_classes
-
-V = 9  # <pad> <unk> <s> </s> and five words
+from tests.models.ngrams.plain import V, list_events, texts
 
 
 def _class_likelihood(events, classes):
@@ -35,7 +34,7 @@ def _sum_f(counter):
 
 @settings(max_examples=25)
 @given(st.data(), st.integers(1, 3), st.sampled_from(["stream", "sentence", "text"]))
-def test_no_move_of_one_word_raises_the_likelihood(texts, list_events, data, num_classes, boundary):
+def test_no_move_of_one_word_raises_the_likelihood(data, num_classes, boundary):
     ids = data.draw(texts(boundary))
     seen = sorted(set(ids.tolist()) - {2, 3})
     if num_classes > len(seen):
