@@ -2,6 +2,7 @@
 
 import functools
 import tempfile
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -116,16 +117,9 @@ def _build_binned_mixture(boundary):
     return _build_mixture(boundary, binned=True)
 
 
-def _build_kneser_ney(boundary):
-    return kneser_ney(make_text(1, boundary), V, 4, boundary)
-
-
-def _build_interpolation(boundary):
-    return deleted_interpolation(make_text(1, boundary), make_text(2, boundary), V, 3, boundary)
-
-
-def _build_class_based(boundary):
-    return class_based(make_text(1, boundary), make_text(2, boundary), CLASSES, 3, boundary)
+def _build_estimated(method, boundary):
+    texts = [make_text(seed, boundary) for seed in (1, 2)]
+    return METHODS[method](*texts, V, 4, boundary)
 
 
 def _build_approximation(boundary):
@@ -161,19 +155,27 @@ def _build_dynamic(boundary):
 
 
 def _build_dynamic_mixture(boundary):
-    mixture = Mixture([build("interpolation", boundary), build("uniform", boundary)], [0.5, 0.5])
+    mixture = Mixture(
+        [build("deleted-interpolation", boundary), build("uniform", boundary)], [0.5, 0.5]
+    )
     return make_dynamic(mixture, DynamicSettings(chunk=8, mixture_rate=0.1))
 
 
+# every method of `ngram` by its kind, of ids, held-out ids, |V|, order and boundary
+METHODS: dict[str, Callable] = {
+    "kneser-ney": lambda ids, held_out, *shape: kneser_ney(ids, *shape),
+    "deleted-interpolation": deleted_interpolation,
+    "class-based": lambda ids, held_out, size, *shape: class_based(
+        ids, held_out, CLASSES[:size], *shape
+    ),
+}
 BUILDERS = {
+    **{method: functools.partial(_build_estimated, method) for method in METHODS},
     "nplm": _build_nplm,
     "pointer": _build_pointer,
     "short-list": _build_shortlist,
     "hybrid": _build_hybrid,
     "keras model": _build_keras_model,
-    "kneser-ney": _build_kneser_ney,
-    "interpolation": _build_interpolation,
-    "class-based": _build_class_based,
     "arpa": _reread_arpa,
     "approximation": _build_approximation,
     "mixture": _build_mixture,

@@ -16,8 +16,6 @@ from keras_nplm import (
     Uniform,
     Vocabulary,
     add_words,
-    class_based,
-    deleted_interpolation,
     encode_sentences,
     fit_mixture,
     ngram_dataset,
@@ -25,6 +23,7 @@ from keras_nplm import (
     tune_dynamic,
 )
 from keras_nplm.models.spelling import SpellingModel
+from tests.language_models import METHODS
 
 LINES = ["the cat sat on the mat", "the zebra saw the cat", "the cat saw a mat"] * 3
 SENTENCES = [line.split() for line in LINES]
@@ -61,9 +60,13 @@ TAKE_IDS: dict[str, Callable] = {
     "evaluate ids": lambda network, ids: NGRAM.evaluate(ids),
     "dataset of ids": lambda network, ids: _read(ngram_dataset(ids, 3, 8)),
     "resample": lambda network, ids: [*map(list, keras_nplm.Resampled([(ids, 0.5)]).texts)],
-    "kneser-ney": lambda network, ids: _list_row(keras_nplm.kneser_ney(ids, 11, 2)),
-    "interpolation": lambda network, ids: _list_row(deleted_interpolation(ids, IDS, 11, 2)),
-    "classes": lambda network, ids: _list_row(class_based(ids, ids, np.r_[0, 4, 2:11], 2)),
+    **{
+        method: lambda network, ids, estimate=estimate: _list_row(
+            estimate(ids, IDS, 11, 2, "sentence")
+        )
+        for method, estimate in METHODS.items()
+    },
+    "held-out ids": lambda network, ids: _list_row(METHODS["class-based"](IDS, ids, 11, 2, "text")),
     "mixture": lambda network, ids: fit_mixture([NGRAM.model, Uniform(11)], ids).weights.tolist(),
     "tune": lambda network, ids: tune_dynamic(network.model, ids, "sentence", ids, 20).tried,
     "decode": lambda network, ids: VOCABULARY.decode(ids),

@@ -3,10 +3,13 @@
 To add a method, write its function as a module of `keras_nplm.models.ngrams`, and name it there and
 among the public names of `keras_nplm`. Here, write its class:
 `class WittenBell(Method, kind="witten-bell")` registers it. Its fields are its options, as in
-`network`; `estimate` calls the function. `ngram --method witten-bell` follows.
+`network`; `model_kind` is the name that `saved_as` gives the class of its model; `estimate` calls
+the function. `ngram --method witten-bell` follows.
 
-Its tests: an oracle beside `test_kneser_ney.py`; the contract in `test_estimate.py` and
-`test_lines.py` takes it from the registry.
+Its tests: an oracle beside `test_kneser_ney.py`, and a line in `METHODS` of
+`tests/language_models.py`, from which the contracts of models, files, ids and served graphs take
+it. Options that its command needs for a small text stand in `FLAGS` of `test_estimate.py`. The help
+names it: record `messages.json` again, see `tests/README.md`.
 """
 
 import dataclasses
