@@ -142,6 +142,14 @@ def test_lines_come_in_any_container(network, container):
     assert build(network, GOOD[container](LINES)) == build(network, LINES)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_the_number_of_words_may_be_one_of_numpy(method):
+    models = [METHODS[method](IDS, IDS, size, 3, "sentence") for size in (11, np.int32(11))]
+    p, again = (model.next_log_probs([[4, 5]]) for model in models)
+    np.testing.assert_array_equal(again, p)
+    assert type(models[1].vocabulary_size) is int
+
+
 def test_ids_may_have_fewer_bits(network):
     assert VOCABULARY.decode(IDS.astype(np.uint16)) == VOCABULARY.decode(IDS)
 

@@ -1,7 +1,7 @@
 """Methods of n-gram models: each is a dataclass of its options, with its checks and its estimation.
 
-To add a method, write its function as a module of `keras_nplm.models.ngrams`, and name it there and
-among the public names of `keras_nplm`. Here, write its class:
+To add a method, write its function as a module of `keras_nplm.models.ngrams`, and name it there. A
+public name in `keras_nplm` is optional. Here, write its class:
 `class WittenBell(Method, kind="witten-bell")` registers it. Its fields are its options, as in
 `network`; `model_kind` is the name that `saved_as` gives the class of its model; `estimate` calls
 the function. `ngram --method witten-bell` follows.
@@ -208,7 +208,7 @@ class NgramOptions:
     """estimation method"""
 
     order: Annotated[int, Option(least=1, below=1024)] = 5
-    """n, order of the n-grams; a context has n-1 words; methods other than kneser-ney need 2"""
+    """n, order of the n-grams; a context has n-1 words; some methods need 2 or more"""
 
     def __post_init__(self) -> None:
         check_values(self)
