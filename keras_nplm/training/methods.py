@@ -8,8 +8,8 @@ the function. `ngram --method witten-bell` follows.
 
 Its tests: an oracle beside `test_kneser_ney.py`, and a line in `METHODS` of
 `tests/language_models.py`, from which the contracts of models, files, ids and served graphs take
-it. Options that its command needs for a small text stand in `FLAGS` of `test_estimate.py`. The help
-names it: record `messages.json` again, see `tests/README.md`.
+it. Options that its command needs for a small text stand in `FLAGS` of `test_estimate.py`. A
+refusal lists all methods: record `messages.json` again, see `tests/README.md`.
 """
 
 import dataclasses

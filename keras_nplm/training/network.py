@@ -15,8 +15,7 @@ That is all: `train --set context=decayed`, files, `size`, the help and errors f
 class in `keras_nplm` is optional, for users who build networks in Python. Layer and part may also
 stand in a file of your own that is imported before `keras_nplm.cli.main` is:
 `tests/training/own_parts.py` has a context layer, a head and an objective. Tests of the package: a
-network with the layer in `tests/every_network.py`, and its formula in `tests/formulas.py`. Record
-`messages.json` again, as the help names the part: see `tests/README.md`.
+network with the layer in `tests/every_network.py`, and its formula in `tests/formulas.py`.
 """
 
 import dataclasses
