@@ -10,6 +10,7 @@ import numpy as np
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.shapes import count_matched
 from keras_nplm.layers.averaged_context import AveragedContext
+from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.deep_hidden import DeepHidden
 from keras_nplm.layers.heads.adaptive import AdaptiveHead
 from keras_nplm.layers.heads.energy import EnergyHead
@@ -100,8 +101,9 @@ class Formulas:
             places = [list_spelled_rows(embed, context) for context in contexts]
             spelled = self.value(embed.S)[places]  # [B, K+1, m]
             return np.concatenate([spelled, near], axis=1).reshape(len(contexts), -1)
-        if not isinstance(embed, AveragedContext):
+        if type(embed) is ContextEmbedding:
             return vectors.reshape(len(contexts), -1)
+        assert type(embed) is AveragedContext, f"write the formula of {type(embed).__name__} here"
         nearest_first = vectors[:, ::-1]
         edges = [*embed.averages_after, contexts.shape[1]]
         blocks = []

@@ -2,6 +2,7 @@
 
 import functools
 import tempfile
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -104,12 +105,28 @@ def _build_nested_mixture(boundary):
     return Mixture([inner, build("class-based", boundary)], [0.6, 0.4])
 
 
+def _build_estimated(method, boundary):
+    texts = [make_text(seed, boundary) for seed in (1, 2)]
+    return METHODS[method](*texts, V, 4, boundary)
+
+
 def _build_dynamic_mixture(boundary):
-    mixture = Mixture([build("interpolation", boundary), build("uniform", boundary)], [0.5, 0.5])
+    mixture = Mixture(
+        [build("deleted-interpolation", boundary), build("uniform", boundary)], [0.5, 0.5]
+    )
     return make_dynamic(mixture, DynamicSettings(chunk=8, mixture_rate=0.1))
 
 
+# every method of `ngram` by its kind, of ids, held-out ids, |V|, order and boundary
+METHODS: dict[str, Callable] = {
+    "kneser-ney": lambda ids, held_out, *shape: kneser_ney(ids, *shape),
+    "deleted-interpolation": deleted_interpolation,
+    "class-based": lambda ids, held_out, size, *shape: class_based(
+        ids, held_out, CLASSES[:size], *shape
+    ),
+}
 BUILDERS = {
+    **{method: functools.partial(_build_estimated, method) for method in METHODS},
     "nplm": lambda boundary: randomise(
         NPLM(V, order=3, embedding_dim=3, hidden_units=4, boundary=boundary)
     ),
@@ -119,13 +136,6 @@ BUILDERS = {
     "short-list": _build_shortlist,
     "hybrid": _build_hybrid,
     "keras model": _build_keras_model,
-    "kneser-ney": lambda boundary: kneser_ney(make_text(1, boundary), V, 4, boundary),
-    "interpolation": lambda boundary: deleted_interpolation(
-        make_text(1, boundary), make_text(2, boundary), V, 3, boundary
-    ),
-    "class-based": lambda boundary: class_based(
-        make_text(1, boundary), make_text(2, boundary), CLASSES, 3, boundary
-    ),
     "arpa": _reread_arpa,
     "approximation": lambda boundary: prune(
         approximate(build("nplm", boundary), make_text(1, boundary), 3), 1e-4

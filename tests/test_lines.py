@@ -16,8 +16,6 @@ from keras_nplm import (
     Uniform,
     Vocabulary,
     add_words,
-    class_based,
-    deleted_interpolation,
     encode_sentences,
     fit_mixture,
     ngram_dataset,
@@ -25,6 +23,7 @@ from keras_nplm import (
     tune_dynamic,
 )
 from keras_nplm.models.spelling import SpellingModel
+from tests.language_models import METHODS
 
 LINES = ["the cat sat on the mat", "the zebra saw the cat", "the cat saw a mat"] * 3
 SENTENCES = [line.split() for line in LINES]
@@ -61,9 +60,13 @@ TAKE_IDS: dict[str, Callable] = {
     "evaluate ids": lambda network, ids: NGRAM.evaluate(ids),
     "dataset of ids": lambda network, ids: _read(ngram_dataset(ids, 3, 8)),
     "resample": lambda network, ids: [*map(list, keras_nplm.Resampled([(ids, 0.5)]).texts)],
-    "kneser-ney": lambda network, ids: _list_row(keras_nplm.kneser_ney(ids, 11, 2)),
-    "interpolation": lambda network, ids: _list_row(deleted_interpolation(ids, IDS, 11, 2)),
-    "classes": lambda network, ids: _list_row(class_based(ids, ids, np.r_[0, 4, 2:11], 2)),
+    **{
+        method: lambda network, ids, estimate=estimate: _list_row(
+            estimate(ids, IDS, 11, 2, "sentence")
+        )
+        for method, estimate in METHODS.items()
+    },
+    "held-out ids": lambda network, ids: _list_row(METHODS["class-based"](IDS, ids, 11, 2, "text")),
     "mixture": lambda network, ids: fit_mixture([NGRAM.model, Uniform(11)], ids).weights.tolist(),
     "tune": lambda network, ids: tune_dynamic(network.model, ids, "sentence", ids, 20).tried,
     "decode": lambda network, ids: VOCABULARY.decode(ids),
@@ -137,6 +140,14 @@ def test_one_string_and_numbers_that_are_no_ids_are_refused(network, name):
 def test_lines_come_in_any_container(network, container):
     build = TAKE_LINES["build a vocabulary"]
     assert build(network, GOOD[container](LINES)) == build(network, LINES)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_number_of_words_may_be_one_of_numpy(method):
+    models = [METHODS[method](IDS, IDS, size, 3, "sentence") for size in (11, np.int32(11))]
+    p, again = (model.next_log_probs([[4, 5]]) for model in models)
+    np.testing.assert_array_equal(again, p)
+    assert type(models[1].vocabulary_size) is int
 
 
 def test_ids_may_have_fewer_bits(network):

@@ -85,7 +85,8 @@ class FieldFacts:
         if self.type is tuple:
             return "rising integers"
         if self.above is not None:
-            return f"above {self.above}"
+            below = "" if self.below is None else f" and below {self.below}"
+            return f"above {self.above}{below}"
         if self.least is None:
             return ""
         if self.below is None:

@@ -51,6 +51,13 @@ class Part:
             cls.choice = choice
             cls.kinds = {}
         if kind:
+            known = cls.kinds.get(kind, cls)
+            # the same class may be defined again, as by a cell of a notebook
+            if _name_class(known) != _name_class(cls):
+                raise InputError(
+                    f"`kind` must be a new name of a `{cls.choice}`. Received: {kind}, which is "
+                    f"{_name_class(known)}. Fix: give {cls.__qualname__} a different name."
+                )
             cls.kind = kind
             cls.kinds[kind] = cls
             forget_facts()
@@ -69,6 +76,11 @@ class Part:
             return ""
         beside = beside or name_part(type(self))
         return f"`{name}` must be {_say(wanted)} with {beside}. Received: {_say(received)}."
+
+
+def _name_class(cls: type) -> str:
+    """Return the module and the name of a class."""
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def name_part(part: type[Part]) -> str:

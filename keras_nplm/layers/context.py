@@ -39,8 +39,9 @@ class ContextEmbedding(SegmentEmbedding):
         x, float [B, (n-1) m].
 
     A context layer of your own overrides `join` and `compute_output_shape`, and `position_spans`
-    for scores in NumPy. Cast its weights: `read` is called past Keras. Its matrices have weight
-    decay, unless `biases` names them.
+    for scores in NumPy. Cast its weights: `read` is called past Keras. An optimiser decays its
+    matrices, unless `biases` names them. A matrix has the layer's own `weight_decay` by the
+    `regularizer` of C below.
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """

@@ -1,12 +1,15 @@
 """Methods of n-gram models: each is a dataclass of its options, with its checks and its estimation.
 
-To add a method, write its function as a module of `keras_nplm.models.ngrams`, and name it there and
-among the public names of `keras_nplm`. Here, write its class:
+To add a method, write its function as a module of `keras_nplm.models.ngrams`, and name it there. A
+public name in `keras_nplm` is optional. Here, write its class:
 `class WittenBell(Method, kind="witten-bell")` registers it. Its fields are its options, as in
-`network`; `estimate` calls the function. `ngram --method witten-bell` follows.
+`network`; `model_kind` is the name that `saved_as` gives the class of its model; `estimate` calls
+the function. `ngram --method witten-bell` follows.
 
-Its tests: an oracle beside `test_kneser_ney.py`; the contract in `test_estimate.py` and
-`test_lines.py` takes it from the registry.
+Its tests: an oracle beside `test_kneser_ney.py`, and a line in `METHODS` of
+`tests/language_models.py`, from which the contracts of models, files, ids and served graphs take
+it. Options that its command needs for a small text stand in `FLAGS` of `test_estimate.py`. A
+refusal lists all methods: record `messages.json` again, see `tests/README.md`.
 """
 
 import dataclasses
@@ -205,7 +208,7 @@ class NgramOptions:
     """estimation method"""
 
     order: Annotated[int, Option(least=1, below=1024)] = 5
-    """n, order of the n-grams; a context has n-1 words; methods other than kneser-ney need 2"""
+    """n, order of the n-grams; a context has n-1 words; some methods need 2 or more"""
 
     def __post_init__(self) -> None:
         check_values(self)

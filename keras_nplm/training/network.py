@@ -3,17 +3,17 @@
 To add a context layer, a hidden layer, a head, an objective or a kind of network:
 
 1. Write its Keras layer in a file of `keras_nplm.layers`, all of which Keras finds; see there.
-2. Write its part here, below the others of its choice. `class Gated(Context, kind="gated")`
+2. Write its part here, below the others of its choice. `class Decayed(Context, kind="decayed")`
    registers it. Its fields are its options: type and range are annotations, the docstring below a
    field is its help, see `io.fields`. An `advanced` one is told by `--set`. The first sentence of
    the class is the help of its kind. `build` imports the layer and makes it of all fields, those
    of a base class, too; `width` and `count` say what it costs, `fits` says what it cannot stand
    beside.
-3. Name the file of the layer on the page of its room, and its class in `keras_nplm`, for users who
-   build networks in Python.
+3. Name the file of the layer on the page of its room, which `tests/test_rooms.py` reads.
 
-That is all: `train --set context=gated`, files, `size`, the help and errors follow. Layer and part
-may also stand in a file of your own that is imported before `keras_nplm.cli.main` is:
+That is all: `train --set context=decayed`, files, `size`, the help and errors follow. A name of the
+class in `keras_nplm` is optional, for users who build networks in Python. Layer and part may also
+stand in a file of your own that is imported before `keras_nplm.cli.main` is:
 `tests/training/own_parts.py` has a context layer, a head and an objective. Tests of the package: a
 network with the layer in `tests/every_network.py`, and its formula in `tests/formulas.py`.
 """

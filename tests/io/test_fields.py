@@ -22,6 +22,7 @@ class Options:
     is_large: bool = False
     edges: tuple[int, ...] = (4,)
     count: Annotated[int, Option(least=1)] = 1
+    share: Annotated[float, Option(above=0, below=1)] = 0.5
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -29,8 +30,8 @@ class Options:
 
 def test_facts_are_read_from_annotations_and_docstrings():
     facts = describe_fields(Options)
-    assert [*facts] == ["size", "rate", "color", "is_large", "edges", "count"]
-    assert [fact.type for fact in facts.values()] == [int, float, str, bool, tuple, int]
+    assert [*facts] == ["size", "rate", "color", "is_large", "edges", "count", "share"]
+    assert [fact.type for fact in facts.values()] == [int, float, str, bool, tuple, int, float]
     assert (facts["size"].help, facts["rate"].help, facts["color"].help) == (
         "n, the size",
         "the rate",
@@ -46,6 +47,7 @@ def test_facts_are_read_from_annotations_and_docstrings():
         "",
         "rising integers",
         "1 or more",
+        "above 0 and below 1",
     ]
 
 
@@ -63,5 +65,6 @@ def test_a_value_out_of_range_is_refused(messages):
         ("edges", (5, 3)),
         ("edges", [3]),
         ("count", 0),
+        ("share", 1.6),
     ):
         messages.refuse(functools.partial(Options, **{"color": "red", name: value}))

@@ -19,7 +19,17 @@ from keras_nplm import (
 )
 from keras_nplm.models import base, model_files
 from keras_nplm.models.base import NextWordModel
-from tests.language_models import BOUNDARIES, BUILDERS, DYNAMIC, VOCABULARY, V, build, make_text
+from keras_nplm.training.methods import Method
+from tests.language_models import (
+    BOUNDARIES,
+    BUILDERS,
+    DYNAMIC,
+    METHODS,
+    VOCABULARY,
+    V,
+    build,
+    make_text,
+)
 from tests.marks import mark_long
 
 # composed of models that are among the others
@@ -41,6 +51,10 @@ def _contexts(model, rows=40):
     )
     contexts[: rows // 4, : model.order // 2] = 0
     return contexts
+
+
+def test_every_method_of_ngram_is_among_the_models():
+    assert METHODS.keys() == Method.kinds.keys(), "add the method to METHODS of language_models.py"
 
 
 @of_every_static_model

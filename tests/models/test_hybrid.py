@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_nplm import Hybrid, HybridNetwork, LinearHead
+from keras_nplm import AdaptiveHead, EnergyHead, Hybrid, HybridNetwork, LinearHead
 from keras_nplm.layers.hidden import NoHidden
 from tests.language_models import V, build
 from tests.networks import compose, randomise
@@ -16,8 +16,10 @@ from tests.networks import compose, randomise
         dict(head=LinearHead(V, rank=2, name="prob")),
         dict(head=LinearHead(V, tied=True, name="prob")),
         dict(hidden=NoHidden(name="hidden"), direct_connections=True),
+        dict(head=AdaptiveHead(V, cutoffs=(6, 9), name="prob")),
+        dict(head=EnergyHead(V, 4, name="prob"), hidden=None),
     ],
-    ids=["U", "low rank", "tied", "direct connections alone"],
+    ids=["U", "low rank", "tied", "direct connections alone", "clusters", "energy"],
 )
 def test_a_hybrid_without_its_network_is_the_ngram_model(options):
     network = randomise(compose(V, kind=HybridNetwork, **options))

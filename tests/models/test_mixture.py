@@ -13,7 +13,7 @@ HELD_OUT = make_text(3, "stream", 1000)
 def _list_ngram_models():
     """Return models of three orders, and of none."""
     low = kneser_ney(make_text(1, "stream"), V, 2, "stream")
-    return [*(build(name, "stream") for name in ("kneser-ney", "interpolation")), low]
+    return [*(build(name, "stream") for name in ("kneser-ney", "deleted-interpolation")), low]
 
 
 def test_the_candidate_with_the_best_held_out_likelihood_is_chosen():

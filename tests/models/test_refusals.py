@@ -11,6 +11,7 @@ from keras_nplm import (
     NPLM,
     AdaptiveHead,
     AveragedContext,
+    ContextEmbedding,
     DirectConnection,
     HybridNetwork,
     InputError,
@@ -54,6 +55,13 @@ def build_network(**options):
     return compose(V, embedding_dim=2, hidden_units=3, boundary="stream", **options)
 
 
+class SumOfWords(ContextEmbedding):
+    """A context layer whose x is not in blocks of positions."""
+
+    def position_spans(self, context_size):
+        return None
+
+
 def build_listed():
     return build_network(head=LinearHead(V, num_outputs=7, name="prob"))
 
@@ -77,6 +85,7 @@ TRAINING = {
     "a loss for segments": lambda: train(
         SEGMENTS, np.full((2, 3), 4), "sparse_categorical_crossentropy"
     ),
+    "an object as a loss for segments": lambda: train(SEGMENTS, np.full((2, 3), 4), SPARSE()),
     "short segments": lambda: build_network().scores({"segments": np.full((2, 1), 4)}),
     "XLA, which sees one replica": compile_for_replicas,
 }
@@ -108,6 +117,9 @@ NETWORKS = {
     "adaptive logits": lambda: SelfNormalised(build_network(head=AdaptiveHead(V))),
     "logits of a short-list": lambda: SelfNormalised(build_listed()),
     "logits of Dense": lambda: SelfNormalised(build_network(hidden=keras.layers.Dense(3))),
+    "logits of a context without a form in NumPy": lambda: SelfNormalised(
+        build_network(embed=SumOfWords(V, 2))
+    ),
     "two networks, tied": lambda: [
         build_network(head=head) for head in [LinearHead(V, tied=True)] * 2
     ],

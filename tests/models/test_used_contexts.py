@@ -26,7 +26,7 @@ from tests.language_models import VOCABULARY, V, build, make_text
 
 TEXTS = [make_text(seed, "sentence") for seed in (1, 2)]
 KNESER_NEY = build("kneser-ney", "sentence")
-DELETED = build("interpolation", "sentence")
+DELETED = build("deleted-interpolation", "sentence")
 BINNED = build("mixture with bins", "sentence")
 
 

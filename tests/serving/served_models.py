@@ -8,7 +8,7 @@ from keras_nplm import ContextNetwork, Hybrid, LinearHead, Mixture, Shortlist
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import deleted_interpolation, kneser_ney
 from tests import every_network
-from tests.language_models import BUILDERS, V, build, make_text
+from tests.language_models import BUILDERS, METHODS, V, build, make_text
 from tests.networks import compose, randomise
 
 # each layer once: graphs do not read the objective
@@ -17,7 +17,7 @@ NETWORKS = [
     for name in every_network.NETWORKS
     if "hybrid" not in name and ("/" not in name or name.endswith("/ likelihood"))
 ]
-NGRAMS = ["kneser-ney", "approximation", "arpa", "interpolation", "class-based", "uniform"]
+NGRAMS = [*METHODS, "approximation", "arpa", "uniform"]
 MIXTURES = ["by frequency", "in a mixture, without weight", "interpolation of the paper"]
 OTHERS = [
     *("keras model", "hybrid", "hybrid of spelled words", "mixture in a mixture"),
@@ -37,7 +37,7 @@ def build_model(name: str, boundary: str = "sentence") -> NextWordModel:
         case "by frequency":
             binned = build("mixture with bins", boundary)
             network, n_grams, _, uniform = binned.models  # a cache has no graph
-            parts = [network, n_grams, build("interpolation", boundary), uniform]
+            parts = [network, n_grams, build("deleted-interpolation", boundary), uniform]
             return Mixture(parts, binned.weights, binned.bins)
         case "in a mixture, without weight":
             parts = [build(part, boundary) for part in ("nplm", "kneser-ney", "uniform")]
@@ -53,7 +53,7 @@ def build_model(name: str, boundary: str = "sentence") -> NextWordModel:
         case "short-list of all words":
             head = LinearHead(V, num_outputs=V - 1, name="prob")
             network = randomise(compose(V, 5, 6, head=head, boundary=boundary))
-            return Shortlist(network, build("interpolation", boundary))
+            return Shortlist(network, build("deleted-interpolation", boundary))
         case "embed averaged in bfloat16":
             return every_network.build_network("embed averaged", "mixed_bfloat16", boundary)
         case "paper in float64":

@@ -39,14 +39,14 @@ KINDS = [
     "adaptive / likelihood",
     "energy / likelihood",
     "pointer linear",
-    "interpolation",
+    "deleted-interpolation",
     "by frequency",
     "in a mixture, without weight",
     "hybrid of spelled words",
     "short-list",
 ]
 CONTENTS = {
-    "interpolation": "n-grams",
+    "deleted-interpolation": "n-grams",
     "by frequency": "mixture",
     "in a mixture, without weight": "mixture",
     "hybrid of spelled words": "hybrid",

@@ -9,6 +9,7 @@ import pytest
 
 from keras_nplm import NPLM, InputError, LanguageModel, TextOptions, estimate, mix, open_corpus
 from keras_nplm.io.files import read_json
+from keras_nplm.training.methods import Method
 from tests.kills import kill_at_rename
 
 CLOSED = (
@@ -17,12 +18,13 @@ CLOSED = (
 )
 
 
-@pytest.mark.parametrize(
-    "method",
-    ["kneser-ney", "deleted-interpolation --set paper_bins=yes", "class-based --num-classes 5"],
-)
+FLAGS = {"deleted-interpolation": "--set paper_bins=yes", "class-based": "--num-classes 5"}
+
+
+@pytest.mark.parametrize("method", Method.kinds)
 def test_commands_take_an_estimated_model(here, run, ask, short_text, method):
-    command = f"ngram --method {method} --train {short_text} --order 3 --min-count 2 --output model"
+    flags = f"{FLAGS.get(method, '')} --train {short_text} --order 3 --min-count 2"
+    command = f"ngram --method {method} {flags} --output model"
     metrics = ask(command)
     assert 5 < metrics["test"]["perplexity"] < 15 and len(metrics["ngrams"]) == 3
     assert ask(command) == metrics  # finished: read, not estimated again

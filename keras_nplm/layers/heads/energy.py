@@ -42,7 +42,7 @@ class EnergyHead(Head):
         hidden_units: int, h, of the hidden layer that context and target share.
         dropout: float in [0, 1), the share of hidden units that training leaves out, the same units
             for all words.
-        weight_decay: float, the paper's weight decay on H.
+        weight_decay: float, the paper's weight decay on H. Only that of an optimiser is on v, too.
 
     Call arguments:
         features: float [B, (n-1) m], x.
@@ -116,7 +116,7 @@ class EnergyHead(Head):
 
     @property
     def biases(self) -> list[keras.Variable]:
-        return [self.b, self.d]  # v has weight decay
+        return [self.b, self.d]  # v is a vector, but of weights, which an optimiser decays
 
     def set_unigram(self, unigram: np.ndarray) -> None:
         self.b.assign(safe_log(unigram))

@@ -108,8 +108,8 @@ def _restore(described: Any, weights: list[np.ndarray]) -> Any:
 def refuse_network(received: str) -> InputError:
     """Return the error of a network that has no form in NumPy."""
     return InputError(
-        "`model` must be a network alone, with a hidden layer of keras_nplm and logits of all "
-        "words, for log Z and for self-normalised scores. "
+        "`model` must be a network alone, with logits of all words and each layer in NumPy "
+        "(`list_arrays`), for log Z and self-normalised scores. "
         f"Received: {received}. Fix: leave them out, or train one: "
         "`keras-nplm train --network context --no-interpolated`."
     )

@@ -92,12 +92,13 @@ class HybridNetwork(ContextNetwork):
 
     def forget_network(self) -> None:
         """Set the weights so that P is Q in every context."""
-        weights = [self.prob.U if self.prob.P is None else self.prob.P, self.prob.b, self.v]
+        weights = [*self.prob.list_own_variables(), self.v]
         if self.direct is not None:
             weights.append(self.direct.W)
         for weight in weights:
-            if weight is not None:  # no U without hidden units
-                weight.assign(ops.zeros_like(weight))
+            weight.assign(ops.zeros_like(weight))
+        # a word and a cluster of words have different biases
+        self.prob.set_unigram(np.full(self.vocabulary_size, 1 / self.vocabulary_size))
         self.g.assign(ops.ones_like(self.g))
 
     def describe_inputs(self) -> dict:

@@ -117,8 +117,9 @@ class ObjectiveTraining(keras.Model):
         if self.loss is None and not self.overrides("call", "compute_loss", "compute_metrics"):
             return True
         if are_segments(data[0]):
+            received = self.loss if isinstance(self.loss, str) else type(self.loss).__name__
             raise InputError(
-                f"`loss` must be the model's own for segments. Received: {self.loss}. "
+                f"`loss` must be the model's own for segments. Received: {received}. "
                 "Fix: leave `loss` out, or give contexts [B, n-1]."
             )
         return False

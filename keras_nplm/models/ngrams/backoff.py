@@ -23,6 +23,7 @@ from keras_nplm.models.ngrams.tables import (
 )
 
 _MIN_MASS = 1e-9  # of the words that a context does not list
+_LEAST_SHARE = 1e-6  # of probability that is no rounding of float32
 MAPPED_FROM = 1 << 28  # bytes of a file from which its tables are memory-mapped
 # bytes of a mapped file whose pages are dropped after use, or else all of it stays in memory
 FREED_FROM = 1 << 31
@@ -186,13 +187,28 @@ class BackoffModel(NgramModel):
         γ(h) = (1 - sum_listed P(w | h)) / (1 - sum_listed P(w | h')),    sums in float64
 
         An estimator must leave each context a share for words that are not listed: 1e-6 or more, or
-        γ is the rounding of float32.
+        γ is the rounding of float32. A context that lists every word has no use for a share: its
+        probabilities are divided by their sum, unless that is 1 up to rounding.
         """
         # the weights of an order need those of the orders below
-        model = cls(contexts, unigrams, keys, log_probs, [], boundary)
+        model = cls(contexts, unigrams, keys, [*log_probs], [], boundary)
         for k in range(2, len(keys) + 2):
+            model.log_probs[k - 2] = model._scale_full_contexts(k)
             model.backoffs.append(model.compute_backoffs(k))
         return model
+
+    def _scale_full_contexts(self, k: int) -> np.ndarray:
+        """Return ln P of the n-grams of order k, whose sum is 1 after a context that lists every
+        word.
+        """
+        nodes, words = np.divmod(self.keys[k - 2], self.vocabulary_size)
+        log_probs = self.log_probs[k - 2]
+        is_word = np.isfinite(self.unigrams)
+        is_full = np.bincount(nodes, is_word[words]) == is_word.sum()
+        sums = np.bincount(nodes, np.exp(log_probs, dtype=np.float64))
+        is_scaled = is_full & (np.abs(1 - sums) > _LEAST_SHARE)
+        scale = np.log(np.where(is_scaled, sums, 1))
+        return (log_probs - scale[nodes]).astype(log_probs.dtype)
 
     def compute_backoffs(self, k: int) -> np.ndarray:
         """Return ln γ of the contexts of n-grams of order k, float32: see `normalised`."""

@@ -45,6 +45,7 @@ def count_ngrams(
     >>> counts.keys[0].tolist(), counts.counts[0].tolist()  # words, and how often each occurs
     ([3, 4, 5, 6], [1, 2, 2, 1])
     """
+    vocabulary_size = int(vocabulary_size)  # NumPy's integers have no `bit_length`
     with TemporaryColumns() as columns:
         blocks = read_text(ids, vocabulary_size, order, boundary)
         counter = NgramCounter(vocabulary_size, order, columns, are_distinct=False)

@@ -62,6 +62,7 @@ def kneser_ney(
     modeling; Heafield et al. (2013), Scalable modified Kneser-Ney language model estimation, whose
     `lmplz --vocab_pad` gives the same numbers.
     """
+    vocabulary_size = int(vocabulary_size)  # NumPy's integers have no `bit_length`
     if predicted is None:
         predicted = predicted_ids(vocabulary_size, boundary)
     blocks = read_text(ids, vocabulary_size, order, boundary)

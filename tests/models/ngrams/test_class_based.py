@@ -17,8 +17,8 @@ def test_model_follows_the_formula(boundary):
     of_words = CLASSES[words]
     counts = np.bincount(ids, minlength=V)[words]
     share = counts / np.bincount(of_words, counts)[of_words]
-    class_model = kneser_ney(CLASSES[ids], 8, 3, boundary, np.unique(of_words))
-    contexts = np.random.default_rng(0).integers(4, V, (20, 2))
+    class_model = kneser_ney(CLASSES[ids], 8, model.order, boundary, np.unique(of_words))
+    contexts = np.random.default_rng(0).integers(4, V, (20, model.order - 1))
     by_class = np.exp(class_model.next_log_probs(CLASSES[contexts]))
     expected = np.zeros((20, V))
     expected[:, words] = (1 - model.uniform_weight) * by_class[:, of_words] * share

@@ -2,6 +2,8 @@
 away.
 """
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,9 +14,7 @@ from keras_nplm.models.mixture import Uniform, fit_mixture
 from keras_nplm.models.ngrams import (
     BackoffModel,
     FrequencyBins,
-    class_based,
     count_ngrams,
-    deleted_interpolation,
     kneser_ney,
     prune,
     read_arpa,
@@ -22,13 +22,14 @@ from keras_nplm.models.ngrams import (
 )
 from keras_nplm.models.ngrams.approximation import approximate, fit_unigrams
 from keras_nplm.serving import build_graph
+from keras_nplm.training.methods import Method
+from tests.language_models import METHODS
 
 LINES = ["a b", "b c a", "c", "a", "b b a c"] * 4
 VOCABULARY = Vocabulary.build(LINES, tokenizer="whitespace")
 SIZE = len(VOCABULARY)
 HIGH = 9  # longer than the sentences
 TEXTS = ["b c a x", "a", "", "c c c c c c c c c"]
-CLASSES = np.array([0, 1, 2, 3, 4, 5, 4], np.int32)
 
 
 IDS = encode_lines(LINES, VOCABULARY, "whitespace", "sentence")
@@ -50,17 +51,27 @@ def _mix(order):
     return fit_mixture([kneser_ney(IDS, SIZE, order), Uniform(SIZE, "sentence")], IDS, bins=bins)
 
 
+ESTIMATED = {
+    f"{method} of order {order}": functools.partial(
+        METHODS[method], IDS, IDS, SIZE, order, "sentence"
+    )
+    for method, part in Method.kinds.items()
+    for order in (part.least_order, HIGH)
+}
 BACKOFF_MODELS = {
-    "kneser-ney of order 9": lambda: kneser_ney(IDS, SIZE, HIGH),
-    "kneser-ney of order 1": lambda: kneser_ney(IDS, SIZE, 1),
+    **{
+        name: estimate
+        for name, estimate in ESTIMATED.items()
+        if Method.kinds[name.split()[0]].model_kind == "back-off"
+    },
     "pruned": lambda: prune(kneser_ney(IDS, SIZE, HIGH), 1e-2),
     "pruned to unigrams": lambda: prune(kneser_ney(IDS, SIZE, 3), 1e9),
     "order 1, pruned": lambda: prune(kneser_ney(IDS, SIZE, 1), 1e9),
     "approximated": _approximate,
 }
-MODELS = BACKOFF_MODELS | {
-    "deleted interpolation": lambda: deleted_interpolation(IDS, IDS, SIZE, HIGH),
-    "class-based": lambda: class_based(IDS, IDS, CLASSES, HIGH),
+MODELS = {
+    **ESTIMATED,
+    **BACKOFF_MODELS,
     "mixed by frequency": lambda: _mix(HIGH),
     "order 1, mixed by frequency": lambda: _mix(1),
 }
