@@ -96,7 +96,7 @@ def evaluate(
             network alone all words of the context count
         ln_z: report log Z; a self-normalised network has log Z close to 0
         dynamic: also evaluate a copy that learns from the text as it reads, with settings tuned on
-            validation text
+            validation text, which the model directory keeps
         all: print the perplexity without <unk> and that per word, too; --json always has them
     """
     from keras_nplm.language_model.comparison import compare

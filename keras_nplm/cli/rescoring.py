@@ -96,13 +96,15 @@ def rescore(
     costs.
 
     Args:
-        nbest: file of N-best lists of any size, plain or compressed; a TSV file may have a header
+        nbest: file of N-best lists of any size, plain or compressed: lines of Moses ("0 ||| words
+            ||| features"), of Kaldi ("utterance-1 words"), or TSV with columns id, hypothesis and
+            numbers, and perhaps a header
         format: format of the N-best lists
         scores: Kaldi archives of costs, -ln P, each with the name of its feature
-        weights: weights of features
+        weights: weights of features, of which all others get 0
         name: name of the model's feature in the output
-        tune: reference texts to tune the weights: one line for each list, in order (Moses), or
-            after the list's name
+        tune: reference texts to tune the weights for the fewest word errors: one line for each
+            list, in order (Moses), or after the list's name and a space (Kaldi) or a tab (TSV)
         references: reference texts to report the errors, without tuning
         output: file to write in the same format, gzipped if it ends in .gz
         tokenizer: word tokenizer of the hypotheses

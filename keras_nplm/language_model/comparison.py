@@ -92,9 +92,11 @@ def compare(
         watch = watches.setdefault(model.tokenizer_name, warn_of_tokens(model.tokenizer))
         text = watch(read()) if files else split
         figures = {"model": display_url(path), **model.evaluate(text, collectors, dynamic)}
-        fix = "evaluate text like the training text."
-        if is_arpa_file(path) and arpa_tokenizer is None:
+        fix = "compare bits per character, or evaluate text like the training text."
+        if is_arpa_file(path):
             fix = "give the tokenizer of its training text by --tokenizer."
+            if arpa_tokenizer is not None:
+                fix = "evaluate text like the training text."
         _warn(path, figures, fix, is_split=not files)
         rows.append(figures)
         tokens.append(TokenOptions.of_model(path, model))
@@ -130,7 +132,7 @@ def _warn(path: str, figures: Mapping[str, Any], fix: str, *, is_split: bool) ->
     elif share > MAX_UNKNOWN:
         print(
             f"Warning: {share:.0%} of the tokens are out of the vocabulary of {path} (<unk>), so "
-            f"that the perplexity looks good. Fix: compare bits per character, or {fix}",
+            f"that the perplexity looks good. Fix: {fix}",
             file=sys.stderr,
         )
 
@@ -156,7 +158,8 @@ def describe_incomparable(
     if spelled_alone:
         of_text.append(
             f"<unk> of {', '.join(spelled_alone)} is spelled by the words of the file, "
-            "<unk> of a directory by the rare words of its text"
+            "<unk> of a directory by the rare words of its text, which an import by `keras-nplm "
+            "ngram --arpa` with the --vocabulary of the directory has, too"
         )
     sentences = {
         "Perplexities and tokens": of_tokens,

@@ -173,7 +173,7 @@ class Training:
     """early stopping: epochs without a better validation perplexity before training stops"""
 
     seed: Annotated[int, Option(least=0, below=1 << 31)] = 1
-    """random seed of weights, dropout, samples and order"""
+    """random seed: on one machine the same seed gives the same weights"""
 
     def __post_init__(self) -> None:
         check_values(self)
