@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import shlex
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -60,8 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Import TensorFlow before warnings are errors, which its own are not meant to be.
 
     The process of pytest-xdist that only hands out tests to workers needs no TensorFlow: the
-    workers would start five seconds later.
+    workers would start five seconds later. A shell lets its jobs in the background ignore Ctrl-C.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     hands_out_tests = bool(config.getoption("numprocesses", None))
     if not hands_out_tests:
         with leave_out_optional_libraries():

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.boundary import predicts_end
+from keras_nplm.data.boundary import padding_id, predicts_end
 from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.base import Tokenizer
@@ -31,6 +31,8 @@ from keras_nplm.models.spelling import SpellingModel
 TOKENIZER = "whitespace"  # of ARPA files and counts, whose words stand between white space
 _EXPECTED = "`MODEL` must be a model directory or an ARPA file."
 _NAME_MODEL = "name a directory that `train`, `ngram` or `mix` wrote, or an ARPA file."
+_MOST_OFF = 0.01  # how far a sum of rounded probabilities may be from 1
+_CHECKED = 16  # contexts of one word whose probabilities are summed
 _BINARY = b"mmap lm http://kheafield.com/code"  # the beginning of a binary file of KenLM
 _HEADER = b"\\data\\"
 _HEAD = 1 << 20  # bytes in which the header begins; SRILM writes comments before it
@@ -121,6 +123,7 @@ def read_arpa_model(
             "Received: probability 0. Fix: add --boundary stream."
         )
     _print_differences(path, read)
+    _warn_of_sums(path, model)
     chosen = add_steps(tokenizer or TOKENIZER, normalise)
     if spelling is None and chosen.has_unknown:
         # of the words of the file by frequency: it holds no out-of-vocabulary words
@@ -144,6 +147,24 @@ def _print_differences(path: str | os.PathLike, read: ArpaFile) -> None:
         print(
             f"{name} lacks {read.absent:,} of {number:,} words of the vocabulary. They have a "
             "share of the probability of its <unk>.",
+            file=sys.stderr,
+        )
+
+
+def _warn_of_sums(path: str | os.PathLike, model: BackoffModel) -> None:
+    """Warn if the probabilities of all words do not sum to 1, after no word or after one."""
+    words = np.linspace(len(SPECIALS), model.vocabulary_size - 1, _CHECKED).astype(np.int32)
+    contexts = np.full(
+        (1 + _CHECKED, model.order - 1), padding_id(model.boundary or "sentence"), np.int32
+    )
+    contexts[1:, -1:] = words[:, None]
+    sums = np.exp(model.next_log_probs(contexts)).sum(axis=1)
+    furthest = sums[np.abs(sums - 1).argmax()]
+    if abs(furthest - 1) > _MOST_OFF:
+        print(
+            f"Warning: the probabilities of {Path(path).name} sum to {furthest:.3f} in a context, "
+            "not to 1, so that its perplexity is not comparable. Fix: normalise the file, as "
+            "`ngram -renorm` of SRILM does.",
             file=sys.stderr,
         )
 

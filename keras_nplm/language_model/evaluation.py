@@ -117,5 +117,8 @@ def _refuse_closed_vocabulary(model: NextWordModel, codec: TextCodec, word: str)
         reason = (
             "The vocabulary of the model is closed: out-of-vocabulary words have probability 0."
         )
-        fix = "mix the model with the uniform distribution (`mix --uniform`), or remove the word."
+        fix = (
+            "mix the model with the uniform distribution (`mix --uniform --weights 0.99 0.01`), or "
+            "remove the word."
+        )
         raise InputError(f"{reason} Received: {word!r}. Fix: {fix}")
