@@ -146,7 +146,7 @@ def _build_device_group(
         ("LiteRT in 8 bits", "build_litert", functools.partial(export_litert, quantise=True)),
         ("ONNX Runtime", "build_onnx", export_onnx),
     ):
-        path = directory / title
+        path = directory / f"{title}{'.onnx' if export is export_onnx else '.tflite'}"
         with contextlib.suppress(InputError):  # of an extra that is not installed
             export(language_model, path)
             title = f"{title}, {path.stat().st_size / 1e6:.1f} MB"
