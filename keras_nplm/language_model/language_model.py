@@ -169,39 +169,53 @@ class LanguageModel:
     @classmethod
     def load(
         cls,
-        directory: str | os.PathLike,
+        path: str | os.PathLike,
         self_normalised: bool = False,
         *,
         as_arrays: bool = False,
+        arpa_tokenizer: str | None = None,
     ) -> "LanguageModel":
-        """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it.
+        """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it,
+        or an ARPA file.
 
-        `corpus` is read from the directory when it is first used. A directory of `gs://` or `s3://`
-        is downloaded to a cache. `self_normalised` takes the logits of an NPLM
+        `corpus` is read from the directory when it is first used. A path of `gs://` or `s3://` is
+        downloaded to a cache. Words that an ARPA file does not list are `<unk>`, and its spelling
+        model is made of its words. `arpa_tokenizer` is the tokenizer of such a file; the default is
+        white space. `self_normalised` takes the logits of an NPLM
         as log-probabilities, without computing log Z, which is faster; see
         `keras_nplm.models.networks.self_normalised.SelfNormalised`. `as_arrays` reads networks into
         NumPy without Keras, where they have such a form, which starts in a second: for scores,
         completion and generation, not for training, `network`, word vectors or export.
 
         Raises:
-            InputError: the directory is missing or incomplete, or a file is not as it was made.
+            InputError: the path is neither, or incomplete, or a file is not as it was made.
         """
-        directory = fetch(directory)
-        config, vocabulary = read_description(directory)
-        model = load_model(
-            directory,
-            config["kind"],
-            config["boundary"],
-            len(vocabulary),
-            as_arrays=as_arrays or self_normalised,
-        )
+        found = fetch(path)
+        if not found.is_dir():
+            from keras_nplm.language_model.arpa_models import check_arpa_file, read_arpa_model
+
+            check_arpa_file(path)
+            language_model = cls.of(*read_arpa_model(found, tokenizer=arpa_tokenizer))
+        else:
+            config, vocabulary = read_description(found)
+            boundary = config["boundary"]
+            reads_arrays = as_arrays or self_normalised
+            model = load_model(
+                found, config["kind"], boundary, len(vocabulary), as_arrays=reads_arrays
+            )
+            codec = TextCodec(
+                vocabulary,
+                config["tokenizer"],
+                boundary,
+                load_spelling(found),
+                config.get("vocabulary_scope"),
+            )
+            language_model = cls.of(model, codec)
+            language_model._directory = found.absolute()
+            if not reads_arrays:
+                language_model._dynamics = load_dynamics(found, model)
         if self_normalised:
-            model = self_normalise(model)
-        spelling = load_spelling(directory)
-        language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"], spelling)
-        language_model._directory = Path(directory).absolute()
-        if not (self_normalised or as_arrays):
-            language_model._dynamics = load_dynamics(Path(directory), model)
+            language_model.model = self_normalise(language_model.model)
         return language_model
 
     @classmethod
@@ -248,6 +262,8 @@ class LanguageModel:
             "tokenizer": self.tokenizer_name,
             "boundary": self.boundary,
         }
+        if self.codec.vocabulary_scope is not None:
+            config["vocabulary_scope"] = self.codec.vocabulary_scope
         write_json(directory / "config.json", config)
         Stages(directory).record(MODEL, config, ["[!.]*"])
 

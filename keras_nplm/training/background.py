@@ -12,10 +12,10 @@ from typing import cast
 import numpy as np
 
 from keras_nplm.data.ids import SPECIALS
-from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.stages import Stages
+from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
@@ -91,12 +91,8 @@ def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
     list.
     """
     source = LanguageModel.load(directory)
-    wanted = TokenOptions(
-        "this training run",
-        run.vocabulary,
-        get_tokenizer(run.encoded.tokenizer),
-        run.options.text.boundary,
-    )
+    codec = TextCodec(run.vocabulary, run.encoded.tokenizer, run.options.text.boundary)
+    wanted = TokenOptions("this training run", codec)
     check_same_tokens(wanted, TokenOptions.of_model(directory, source))
     first_outside = run.options.network.target_limit
     for split in run.held_out_splits:

@@ -137,11 +137,12 @@ def import_arpa(
     """
     # all of `LanguageModel`, which `estimate` does not need
     from keras_nplm.language_model.arpa_models import read_arpa_model
+    from keras_nplm.language_model.language_model import LanguageModel
 
     path = fetch(path)
     given_words, spelling = _load_words(vocabulary)
     with open_output(directory) as local, lock_new_directory(local):
-        imported = read_arpa_model(
+        model, codec = read_arpa_model(
             path,
             vocabulary=given_words,
             spelling=spelling,
@@ -155,9 +156,9 @@ def import_arpa(
                 "one of another model, add --vocabulary DIR/vocabulary.txt.",
                 file=sys.stderr,
             )
-        imported.save(local)
-    figures = imported.model.compute_figures()
-    return {**figures, "words": len(imported.vocabulary), "tokenizer": imported.tokenizer_name}
+        LanguageModel.of(model, codec).save(local)
+    figures = model.compute_figures()
+    return {**figures, "words": len(codec.vocabulary), "tokenizer": codec.tokenizer.name}
 
 
 def _load_words(
