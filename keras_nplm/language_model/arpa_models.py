@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.base import Tokenizer
-from keras_nplm.data.tokenizers.registry import add_steps
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.remote import fetch
@@ -69,7 +69,6 @@ def read_arpa_model(
     vocabulary: Vocabulary | None = None,
     spelling: SpellingModel | None = None,
     tokenizer: str | Tokenizer | None = None,
-    normalise: Sequence[str] = (),
     boundary: str | None = None,
 ) -> tuple[BackoffModel, TextCodec]:
     """Read an ARPA file as a model with the codec of its text, and print to standard error where it
@@ -82,7 +81,6 @@ def read_arpa_model(
         spelling: the spelling model of that vocabulary. Default: one is made of the words of the
             file.
         tokenizer: the tokenizer. Default: `"whitespace"`.
-        normalise: further normalisation steps of the tokenizer.
         boundary: the boundary. Default: `"sentence"` if the file gives `</s>` a probability, else
             `"stream"`.
 
@@ -99,7 +97,7 @@ def read_arpa_model(
             "Received: probability 0. Fix: add --boundary stream."
         )
     _print_differences(path, read)
-    chosen = add_steps(tokenizer or TOKENIZER, normalise)
+    chosen = get_tokenizer(tokenizer or TOKENIZER)
     if spelling is None and chosen.has_unknown:
         # of the words of the file by frequency: it holds no out-of-vocabulary words
         first = len(SPECIALS)

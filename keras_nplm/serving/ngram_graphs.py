@@ -54,11 +54,6 @@ class SortedTable(tf.Module):
     def _begin(self, nodes: tf.Tensor) -> tf.Tensor:
         return tf.cast(nodes, tf.int64) * self.vocabulary_size
 
-    @staticmethod
-    def add(total: tf.Tensor, cells: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-        """Add values to some cells of a tensor."""
-        return tf.tensor_scatter_nd_add(total, cells, values)
-
 
 class RangeTable(tf.Module):
     """The n-grams of one length: those of one context lie side by side, sorted by word.
@@ -102,11 +97,6 @@ class RangeTable(tf.Module):
         words = tf.where(is_listed, tf.gather(self.words, places), self.vocabulary_size)
         rows = tf.range(tf.shape(nodes)[0])[:, None]
         return tf.stack([tf.broadcast_to(rows, tf.shape(words)), words], axis=2), places
-
-    @staticmethod
-    def add(total: tf.Tensor, cells: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-        """As `SortedTable.add`."""
-        return total + tf.tensor_scatter_nd_update(tf.zeros_like(total), cells, values)
 
 
 def choose_table(for_devices: bool) -> type[SortedTable] | type[RangeTable]:
@@ -197,18 +187,14 @@ class FrequencyBinsGraph(tf.Module):
     def __init__(self, bins: FrequencyBins, for_devices: bool):
         super().__init__()
         self.contexts = TrieGraph(bins.contexts, for_devices)
-        self.tokens = bins.tokens
         self.levels = []  # of contexts; -1: it was not seen
         for counts in bins.counts:
-            levels = np.where(counts > 0, self._find_levels(counts), -1)
+            levels = np.where(counts > 0, bins.find_levels(counts), -1)
             # one more than any context has, as in the tables
             self.levels.append(store_array(np.append(levels, -1).astype(np.int32)))
-        self.level_of_unseen = int(self._find_levels(np.zeros(1))[0])
+        self.level_of_unseen = int(bins.find_levels(np.zeros(1))[0])
         self.back_off = bins.back_off
         self.bins_per_length = bins.bins_per_length
-
-    def _find_levels(self, counts: np.ndarray) -> np.ndarray:
-        return np.maximum(np.ceil(-np.log((1 + counts) / self.tokens)), 0)
 
     def find_bins(self, context_ids: tf.Tensor) -> tf.Tensor:
         """Return the bin of each context, int32 [B]."""
@@ -268,7 +254,9 @@ class InterpolationGraph(GraphModel):
                 if not table.is_empty:
                     cells, places = table.list_followers(seen, nodes)
                     listed = tf.gather(weight, cells[..., 0]) * tf.gather(shares, places)
-                    total = table.add(total, cells, listed)
+                    # devices have no `tensor_scatter_nd_add`
+                    sums = tf.gather_nd(total, cells) + listed
+                    total = tf.tensor_scatter_nd_update(total, cells, sums)
             return tf.math.log(total[:, : self.vocabulary_size])
 
     def _weigh(self, context_ids: tf.Tensor) -> tuple[list[tf.Tensor], list[tuple]]:
@@ -278,11 +266,8 @@ class InterpolationGraph(GraphModel):
         """
         weights = tf.unstack(tf.gather(self.weights, self.bins.find_bins(context_ids)), axis=1)
         steps = list(self._steps(context_ids))
-        for k in range(self.order, 1, -1):
-            if k - 2 < len(steps):
-                weights[k - 1] += tf.where(steps[k - 2][0], 0.0, weights[k])
-            else:
-                weights[k - 1] += weights[k]
+        for k, (seen, *_) in reversed([*enumerate(steps, start=2)]):
+            weights[k - 1] += tf.where(seen, 0.0, weights[k])
         return weights, steps
 
     def _steps(self, context_ids: tf.Tensor) -> Iterator[tuple]:

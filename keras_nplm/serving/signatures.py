@@ -4,7 +4,6 @@ text to answer.
 `predict_next`, `complete_prefix`, `score`, `predict_next_ids`, `log_prob_ids`, `embed`.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
@@ -13,12 +12,10 @@ import tensorflow as tf
 from keras_nplm.data.ids import SPECIALS, UNK_ID
 from keras_nplm.data.text_ops import change_case, decode_texts
 from keras_nplm.data.tokenizers.normalisation import lower
-from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.completion import LONGEST_PREFIX
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_pieces import WordPieces
-from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.serving.graph_model import GraphModel, build_graph, compute_in_blocks
+from keras_nplm.serving.graph_model import build_graph, compute_in_blocks
 from keras_nplm.serving.prefixes import UnfinishedWords, WordTable, propose_words
 from keras_nplm.serving.text import TextGraph, gather_ngrams
 from keras_nplm.serving.word_search import WordSearch
@@ -30,30 +27,6 @@ _CONTEXT_IDS = (
     "token ids of the n-1 context words, oldest first; a shorter context is padded at the front, "
     "with 2 (`<s>`) if the model reads sentences and with 0 (`<pad>`) if it reads a stream"
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class ServedModel:
-    """What the served functions of a language model share: its graphs and the limits of answers.
-
-    Attributes:
-        codec: the tokenizer and the vocabulary in Python.
-        network: the only network in the model, whose word vectors are served; else None.
-        model: P(w | context) as a graph.
-        text: the codec as a graph.
-        completions: the words by their prefix: a table of them, or a search for the words of
-            which the tokens are parts.
-        top_k: the wanted number of words in an answer.
-        max_text_length: limit of a text in bytes.
-    """
-
-    codec: TextCodec
-    network: ContextNetwork | None
-    model: GraphModel
-    text: TextGraph
-    completions: WordTable | WordSearch
-    top_k: int
-    max_text_length: int
 
 
 class ServedFunction(tf.Module):
@@ -76,17 +49,17 @@ class ServedFunction(tf.Module):
     outputs: ClassVar[Mapping[str, str]]
     compute: Callable[..., dict[str, tf.Tensor]]
 
-    def __init__(self, served: ServedModel):
+    def __init__(self, served: "ServingModule"):
         super().__init__()
         self.model = served.model
         self.text = served.text
         self.max_text_length = served.max_text_length
-        proposed = served.codec.proposed_ids
+        proposed = served.language_model.codec.proposed_ids
         self.first = int(proposed[0])  # the least id that may be returned
         self.top_k = min(served.top_k, len(proposed))
 
     @classmethod
-    def is_possible(cls, served: ServedModel) -> bool:
+    def is_possible(cls, served: "ServingModule") -> bool:
         """Return whether a language model has this function."""
         return True
 
@@ -170,12 +143,12 @@ class PredictNext(WordFunction):
         "hold n-1 tokens",
     }
 
-    def __init__(self, served: ServedModel):
+    def __init__(self, served: "ServingModule"):
         super().__init__(served)
-        self.predicts_end = served.codec.predicts_end
+        self.predicts_end = self.text.predicts_end
         self.search: WordSearch | None = None
         # next words are composed of subwords and bytes; after characters come characters
-        composes_words = served.codec.tokenizer.searches_words
+        composes_words = served.language_model.tokenizer.searches_words
         if composes_words and isinstance(served.completions, WordSearch):
             self.search = served.completions
 
@@ -210,14 +183,14 @@ class CompletePrefix(WordFunction):
         "than k words fit; NaN as in `predict_next`",
     }
 
-    def __init__(self, served: ServedModel):
+    def __init__(self, served: "ServingModule"):
         super().__init__(served)
         self.completions = served.completions
-        self.lowers = served.codec.tokenizer.lowers
+        self.lowers = served.language_model.tokenizer.lowers
         longest = LONGEST_PREFIX
         if isinstance(self.completions, WordTable):
             longest = self.completions.longest
-        self.unfinished = UnfinishedWords(served.codec.tokenizer, longest)
+        self.unfinished = UnfinishedWords(served.language_model.tokenizer, longest)
         self.top_k = min(served.top_k, self.model.vocabulary_size - len(SPECIALS))
 
     def compute(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -369,14 +342,15 @@ class Embed(ServedFunction):
         "ids": "token id; 1 (`<unk>`) for an out-of-vocabulary word",
     }
 
-    def __init__(self, served: ServedModel):
+    def __init__(self, served: "ServingModule"):
         super().__init__(served)
-        assert served.network is not None  # see `is_possible`
-        self.C = served.network.embed.C.value
+        network = served.language_model.network
+        assert network is not None  # see `is_possible`
+        self.C = network.embed.C.value
 
     @classmethod
-    def is_possible(cls, served: ServedModel) -> bool:
-        return served.network is not None
+    def is_possible(cls, served: "ServingModule") -> bool:
+        return served.language_model.network is not None
 
     def compute(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
         ids = self.text.look_up(decode_texts(words))
@@ -397,6 +371,13 @@ class ServingModule(tf.Module):
     """A language model of any kind as a module with the functions that TF Serving calls.
 
     Attributes:
+        language_model: the language model.
+        model: P(w | context) as a graph.
+        text: the codec as a graph.
+        completions: the words by their prefix: a table of them, or a search for the words of
+            which the tokens are parts.
+        top_k: the wanted number of words in an answer.
+        max_text_length: limit of a text in bytes.
         functions: the served functions by their signature names.
 
     Raises:
@@ -407,28 +388,21 @@ class ServingModule(tf.Module):
         self, language_model: LanguageModel, top_k: int = 10, max_text_length: int = MAX_TEXT_LENGTH
     ):
         super().__init__(name="keras_nplm")
-        model = build_graph(language_model.model)
-        codec = language_model.codec
-        text = TextGraph(codec.vocabulary, codec.tokenizer, codec.boundary)
-        index = codec.word_index
-        completions: WordTable | WordSearch
+        self.language_model = language_model
+        self.model = build_graph(language_model.model)
+        self.text = TextGraph(language_model.codec)
+        self.top_k = top_k
+        self.max_text_length = max_text_length
+        index = language_model.codec.word_index
+        self.completions: WordTable | WordSearch
         if isinstance(index, WordPieces):
-            completions = WordSearch(model, index, top_k)
+            self.completions = WordSearch(self.model, index, top_k)
         else:
-            completions = WordTable(index)
-        served = ServedModel(
-            codec=codec,
-            network=language_model.network,
-            model=model,
-            text=text,
-            completions=completions,
-            top_k=top_k,
-            max_text_length=max_text_length,
-        )
+            self.completions = WordTable(index)
         self.functions: dict[str, ServedFunction] = {}
         for function in FUNCTIONS:
-            if function.is_possible(served):
-                self.functions[function.signature_name] = function(served)
+            if function.is_possible(self):
+                self.functions[function.signature_name] = function(self)
 
     def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """Return the functions by name, each with its input signature, as TensorFlow functions."""

@@ -1,5 +1,5 @@
 """The beam search for words of subwords or characters as TensorFlow operations, with the steps of
-`complete_words` in Python.
+`completion.search_words` in Python.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class _State(NamedTuple):
 
 
 class WordSearch(tf.Module):
-    """A beam search for the most probable words of a model of pieces; see `complete_words`.
+    """A beam search for the most probable words of a model of pieces; see `search_words`.
 
     Attributes:
         top_k: number of words that `complete` returns.

@@ -48,7 +48,7 @@ def write_background(run: Run, source: str | os.PathLike | None = None) -> None:
 def _make_background(run: Run, source: str | os.PathLike | None) -> None:
     directory = run.directory
     boundary = run.options.text.boundary
-    size = run.options.network.head.shortlist
+    size = run.options.network.head.shortlist_size
     largest = len(run.vocabulary) - len(SPECIALS)
     accepted = f"1 to {largest}, the number of words in the vocabulary"
     check_argument("shortlist_size", (size or 0) <= largest, accepted, size)

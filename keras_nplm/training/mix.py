@@ -32,7 +32,7 @@ from keras_nplm.models.caches import (
 )
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.models.ngrams import NGRAMS_FILE, FrequencyBins, count_ngrams
-from keras_nplm.training.estimate import evaluate_splits
+from keras_nplm.training.estimate import time_evaluation
 
 _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, as in the paper
 # of a unigram or n-gram cache, of which validation chooses one
@@ -117,7 +117,7 @@ def mix(
         metrics["sources"] = [*map(display_url, directories), *(model.kind for model in made)]
         if corpus:
             corpus.link(local / "corpus")
-            metrics.update(evaluate_splits(mixture, corpus, spelling))
+            metrics.update(time_evaluation(mixture, corpus, spelling))
         if warnings:
             metrics["warnings"] = warnings
         write_json(local / "metrics.json", metrics)
