@@ -90,7 +90,7 @@ def compare(
         model = LanguageModel.load(path, arpa_tokenizer=arpa_tokenizer)
         if dynamic:
             ensure_dynamics(model, Path(path))
-        watch = watches.setdefault(model.tokenizer_name, warn_of_tokens(model.tokenizer))
+        watch = watches.setdefault(model.tokenizer.name, warn_of_tokens(model.tokenizer))
         text = watch(read()) if files else split
         figures = {"model": display_url(path), **model.evaluate(text, collectors, dynamic)}
         rows.append(figures)

@@ -118,6 +118,7 @@ class LanguageModel:
         return language_model
 
     def _join(self, model: NextWordModel, codec: TextCodec) -> None:
+        resolve_boundary([model], codec.boundary)  # refuses a different one
         check_vocabulary_size(model, len(codec.vocabulary))
         check_order(model.order, codec.tokenizer)
         self.model = model
@@ -136,11 +137,6 @@ class LanguageModel:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, with the vocabulary's subwords or word forms where it has such."""
         return self.codec.tokenizer
-
-    @property
-    def tokenizer_name(self) -> str:
-        """The name of the tokenizer with its normalisation, as in `config.json`."""
-        return self.codec.tokenizer.name
 
     @property
     def boundary(self) -> str:
@@ -162,7 +158,7 @@ class LanguageModel:
     def __repr__(self) -> str:
         return (
             f"LanguageModel({type(self.model).__name__}, order={self.model.order}, "
-            f"|V|={len(self.vocabulary)}, tokenizer={self.tokenizer_name!r}, "
+            f"|V|={len(self.vocabulary)}, tokenizer={self.tokenizer.name!r}, "
             f"boundary={self.boundary!r})"
         )
 
@@ -178,14 +174,18 @@ class LanguageModel:
         """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it,
         or an ARPA file.
 
-        `corpus` is read from the directory when it is first used. A path of `gs://` or `s3://` is
-        downloaded to a cache. Words that an ARPA file does not list are `<unk>`, and its spelling
-        model is made of its words. `arpa_tokenizer` is the tokenizer of such a file; the default is
-        white space. `self_normalised` takes the logits of an NPLM
-        as log-probabilities, without computing log Z, which is faster; see
-        `keras_nplm.models.networks.self_normalised.SelfNormalised`. `as_arrays` reads networks into
-        NumPy without Keras, where they have such a form, which starts in a second: for scores,
-        completion and generation, not for training, `network`, word vectors or export.
+        A path of `gs://` or `s3://` is downloaded to a cache. `corpus` is read from the directory
+        when it is first used. An ARPA file has none. Words that it does not list are `<unk>`, which
+        its words spell.
+
+        Args:
+            path: the directory or the file.
+            self_normalised: take the logits of an NPLM as log-probabilities, without computing log
+                Z, which is faster; see `keras_nplm.models.networks.self_normalised.SelfNormalised`.
+            as_arrays: read networks into NumPy without Keras, where they have such a form, which
+                starts in a second: for scores, completion and generation, not for training,
+                `network`, word vectors or export.
+            arpa_tokenizer: the tokenizer of an ARPA file. Default: white space.
 
         Raises:
             InputError: the path is neither, or incomplete, or a file is not as it was made.
@@ -259,7 +259,7 @@ class LanguageModel:
             save_dynamics(directory, dynamics)
         config = {
             "kind": get_kind(self.model),
-            "tokenizer": self.tokenizer_name,
+            "tokenizer": self.tokenizer.name,
             "boundary": self.boundary,
         }
         if self.codec.vocabulary_scope is not None:

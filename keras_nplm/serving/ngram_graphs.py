@@ -54,6 +54,11 @@ class SortedTable(tf.Module):
     def _begin(self, nodes: tf.Tensor) -> tf.Tensor:
         return tf.cast(nodes, tf.int64) * self.vocabulary_size
 
+    @staticmethod
+    def add(total: tf.Tensor, cells: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+        """Add values to some cells of a tensor, in place where nothing else reads it."""
+        return tf.tensor_scatter_nd_add(total, cells, values)
+
 
 class RangeTable(tf.Module):
     """The n-grams of one length: those of one context lie side by side, sorted by word.
@@ -97,6 +102,11 @@ class RangeTable(tf.Module):
         words = tf.where(is_listed, tf.gather(self.words, places), self.vocabulary_size)
         rows = tf.range(tf.shape(nodes)[0])[:, None]
         return tf.stack([tf.broadcast_to(rows, tf.shape(words)), words], axis=2), places
+
+    @staticmethod
+    def add(total: tf.Tensor, cells: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+        """As `SortedTable.add`."""
+        return total + tf.tensor_scatter_nd_update(tf.zeros_like(total), cells, values)
 
 
 def choose_table(for_devices: bool) -> type[SortedTable] | type[RangeTable]:
@@ -254,9 +264,7 @@ class InterpolationGraph(GraphModel):
                 if not table.is_empty:
                     cells, places = table.list_followers(seen, nodes)
                     listed = tf.gather(weight, cells[..., 0]) * tf.gather(shares, places)
-                    # devices have no `tensor_scatter_nd_add`
-                    sums = tf.gather_nd(total, cells) + listed
-                    total = tf.tensor_scatter_nd_update(total, cells, sums)
+                    total = table.add(total, cells, listed)
             return tf.math.log(total[:, : self.vocabulary_size])
 
     def _weigh(self, context_ids: tf.Tensor) -> tuple[list[tf.Tensor], list[tuple]]:

@@ -12,7 +12,6 @@ import tensorflow as tf
 from keras_nplm.data.ids import SPECIALS, UNK_ID
 from keras_nplm.data.text_ops import change_case, decode_texts
 from keras_nplm.data.tokenizers.normalisation import lower
-from keras_nplm.language_model.completion import LONGEST_PREFIX
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_pieces import WordPieces
 from keras_nplm.serving.graph_model import build_graph, compute_in_blocks
@@ -186,11 +185,9 @@ class CompletePrefix(WordFunction):
     def __init__(self, served: "ServingModule"):
         super().__init__(served)
         self.completions = served.completions
-        self.lowers = served.language_model.tokenizer.lowers
-        longest = LONGEST_PREFIX
-        if isinstance(self.completions, WordTable):
-            longest = self.completions.longest
-        self.unfinished = UnfinishedWords(served.language_model.tokenizer, longest)
+        tokenizer = served.language_model.tokenizer
+        self.lowers = tokenizer.lowers
+        self.unfinished = UnfinishedWords(tokenizer, self.completions.longest)
         self.top_k = min(served.top_k, self.model.vocabulary_size - len(SPECIALS))
 
     def compute(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -198,12 +195,13 @@ class CompletePrefix(WordFunction):
         if isinstance(self.completions, WordSearch):
             return self.search_any_case(self.completions, contexts, typed)
         table = self.completions
-        first = len(SPECIALS)
-        most = min(self.top_k * table.most_variants, self.model.vocabulary_size - first)
+        number = self.model.vocabulary_size - len(SPECIALS)
+        most = min(self.top_k * table.most_variants, number)
 
         def rank(context_ids: tf.Tensor, rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
             fits, is_other = table.match(typed[rows])
-            ids, probabilities = self.model.most_probable(context_ids, first, most, fits[:, first:])
+            first = len(SPECIALS)
+            ids, probabilities = self.model.most_probable(context_ids, first, most, fits)
             words = tf.where(probabilities > 0, tf.gather(self.text.words, ids), "")
             return propose_words(typed[rows], is_other, words, probabilities, self.top_k)
 

@@ -7,7 +7,6 @@ import math
 import os
 import shutil
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
@@ -77,7 +76,7 @@ def _estimate(run: Run, path: Path) -> None:
         for order in range(2, min(network.order, MOST_NGRAM_ORDER) + 1):
             candidate = folder / f"{order}.npz"
             model = write_kneser_ney(candidate, run.encoded, order, boundary)
-            perplexity = cast(float, evaluate(model, held_out)["perplexity"])
+            perplexity = evaluate(model, held_out)["perplexity"]
             if perplexity > lowest * (1 - _LEAST_GAIN):
                 break
             os.replace(candidate, path)

@@ -227,7 +227,7 @@ def build_split_and_match(tokenizer: str):
     index = PrefixIndex(WORDS, range(len(WORDS)))
     longest = LONGEST_PREFIX if tokenizer == "characters" else index.longest
     texts = tf.TensorSpec([None], tf.string)
-    functions = (UnfinishedWords(tokenizer, longest).split, PrefixTable(index).match)
+    functions = (UnfinishedWords(get_tokenizer(tokenizer), longest).split, PrefixTable(index).match)
     return [tf.function(function, [texts], autograph=False) for function in functions]
 
 
