@@ -5,7 +5,7 @@ text to answer.
 """
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import tensorflow as tf
 
@@ -14,6 +14,7 @@ from keras_nplm.data.text_ops import change_case, decode_texts
 from keras_nplm.data.tokenizers.normalisation import lower
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_pieces import WordPieces
+from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.serving.graph_model import build_graph, compute_in_blocks
 from keras_nplm.serving.prefixes import UnfinishedWords, WordTable, propose_words
 from keras_nplm.serving.text import TextGraph, gather_ngrams
@@ -38,6 +39,7 @@ class ServedFunction(tf.Module):
         signature_name: the name in a request.
         description: what the model card says of it.
         inputs, outputs: what the model card says of each tensor. "{max_text_length}" is filled in.
+        needs_network: whether a language model without a network lacks it.
         compute: function from the tensors of the inputs, in their order, to those of the outputs by
             name.
     """
@@ -46,6 +48,7 @@ class ServedFunction(tf.Module):
     description: ClassVar[str]
     inputs: ClassVar[Mapping[str, str]]
     outputs: ClassVar[Mapping[str, str]]
+    needs_network: ClassVar[bool] = False
     compute: Callable[..., dict[str, tf.Tensor]]
 
     def __init__(self, served: "ServingModule"):
@@ -56,11 +59,6 @@ class ServedFunction(tf.Module):
         proposed = served.language_model.codec.proposed_ids
         self.first = int(proposed[0])  # the least id that may be returned
         self.top_k = min(served.top_k, len(proposed))
-
-    @classmethod
-    def is_possible(cls, served: "ServingModule") -> bool:
-        """Return whether a language model has this function."""
-        return True
 
     def specify_inputs(self) -> list[tf.TensorSpec]:
         """Return the shape, dtype and name of each input. Default: texts, string [B]."""
@@ -339,16 +337,12 @@ class Embed(ServedFunction):
         "vectors": "C(word), or C(`<unk>`) for an out-of-vocabulary word",
         "ids": "token id; 1 (`<unk>`) for an out-of-vocabulary word",
     }
+    needs_network = True
 
     def __init__(self, served: "ServingModule"):
         super().__init__(served)
-        network = served.language_model.network
-        assert network is not None  # see `is_possible`
+        network = cast(ContextNetwork, served.language_model.network)
         self.C = network.embed.C.value
-
-    @classmethod
-    def is_possible(cls, served: "ServingModule") -> bool:
-        return served.language_model.network is not None
 
     def compute(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
         ids = self.text.look_up(decode_texts(words))
@@ -399,7 +393,7 @@ class ServingModule(tf.Module):
             self.completions = WordTable(index)
         self.functions: dict[str, ServedFunction] = {}
         for function in FUNCTIONS:
-            if function.is_possible(self):
+            if language_model.network is not None or not function.needs_network:
                 self.functions[function.signature_name] = function(self)
 
     def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
