@@ -16,7 +16,9 @@ from keras_nplm.io.text import escape_controls
 
 _STARTER = "the starter model, which was trained on the Python language reference"
 PresetDirectory = Annotated[
-    str | None, FETCHED, Parameter(name="DIR", help="model directory", show_default=_STARTER)
+    str | None,
+    FETCHED,
+    Parameter(name="DIR", help="model directory or ARPA file", show_default=_STARTER),
 ]
 
 
@@ -29,8 +31,8 @@ def complete(
     """Print the most probable next words of a context.
 
     Args:
-        words: model directory, and contexts such as "the result of"; without a directory the
-            starter model, which was trained on the Python language reference
+        words: model directory or ARPA file, and contexts such as "the result of"; without a model
+            the starter model, which was trained on the Python language reference
         prefix: complete the last, unfinished word of each CONTEXT, as in "the val"; prints
             P(word | words before it), which does not depend on the prefix
         top_k: number of words per context

@@ -195,8 +195,8 @@ def score(
     from keras_nplm.data.corpora.text_files import read_files
     from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.data.word_counts import batch_by_size
-    from keras_nplm.language_model.arpa_models import open_model
     from keras_nplm.language_model.comparison import ensure_dynamics
+    from keras_nplm.language_model.language_model import LanguageModel
 
     _check_tokenizer([model], tokenizer)
     if self_normalised:
@@ -204,7 +204,7 @@ def score(
     lines = read_files([file], field)
     beginning = next(batch_by_size(lines, _LONG_TEXT), [])
     is_short = sum(len(line) + 1 for line in beginning) < _LONG_TEXT
-    opened = open_model(
+    opened = LanguageModel.load(
         model,
         self_normalised=self_normalised,
         as_arrays=is_short and not dynamic,

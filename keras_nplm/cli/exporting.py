@@ -11,10 +11,10 @@ from cyclopts import Group, Parameter
 
 from keras_nplm.cli.parameters import (
     NONE_GIVEN,
-    Directory,
     Field,
     Given,
     InputFile,
+    Model,
     Switch,
     TextFiles,
     check_left_out,
@@ -99,7 +99,7 @@ def _print_written(result: dict) -> None:
 
 @printed_by(_print_written)
 def export(
-    directory: Directory,
+    directory: Model,
     target: Annotated[str, Parameter(name="TARGET", converter=read_path)],
     /,
     *,

@@ -101,7 +101,7 @@ def rescore(
             numbers, and perhaps a header
         format: format of the N-best lists
         scores: Kaldi archives of costs, -ln P, each with the name of its feature
-        weights: weights of features, of which all others get 0
+        weights: weights of features, of which all others get 0; with --tune, those that are tuned
         name: name of the model's feature in the output
         tune: reference texts to tune the weights for the fewest word errors: one line for each
             list, in order (Moses), or after the list's name and a space (Kaldi) or a tab (TSV)
@@ -111,7 +111,7 @@ def rescore(
     """
     from keras_nplm.io.remote import fetch, open_output_file
     from keras_nplm.io.stages import check_output_file
-    from keras_nplm.language_model.arpa_models import open_model
+    from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.rescoring.files import STANDARD_OUTPUT, rescore_file
     from keras_nplm.rescoring.lists import NBestFile
     from keras_nplm.rescoring.tuning import WordErrors, read_references
@@ -123,6 +123,9 @@ def rescore(
         key: _parse_weight(key, text)
         for key, text in _split_pairs("--weights", weights, "nplm=0.5").items()
     }
+    if tune and fixed:
+        names = ", ".join(fixed)
+        print(f"Tuned are the features of --weights: {names}. Others get 0.", file=sys.stderr)
     with contextlib.nullcontext() if output is None else open_output_file(output) as path:
         if path is not None:
             check_output_file(path)
@@ -133,7 +136,7 @@ def rescore(
         losses = None
         if texts := tune or references:
             losses = WordErrors(read_references(texts, lists.format))
-        language_model = open_model(model, self_normalised=self_normalised)
+        language_model = LanguageModel.load(model, self_normalised=self_normalised)
         if tokenizer:
             language_model = _change_tokenizer(language_model, tokenizer)
         result = rescore_file(

@@ -9,10 +9,9 @@ Read first: language_model, `LanguageModel`, a model with its vocabulary and tok
 - word_vectors: neighbours, analogies and a t-SNE map. new_words, new_word_weights: words added to a
   trained network. adaptation: fine-tuning on a small text. dynamics: settings of dynamic
   evaluation. options: those of these commands.
-- directory: a model directory on disk. presets: the model that the package ships. arpa_models: a
-  directory or an ARPA file as a language model. comparison: figures of several models on one
-  text. differences: in what the tokens of two models differ. description: what a
-  model is, for model cards.
+- directory: a model directory on disk. presets: the model that the package ships. arpa_models:
+  ARPA files as language models. comparison: figures of several models on one text. differences:
+  in what the tokens of two models differ. description: what a model is, for model cards.
 
 A new use of a language model is a function here, and a method of `LanguageModel` that calls it.
 """

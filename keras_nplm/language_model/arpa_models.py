@@ -1,35 +1,35 @@
-"""Open a model directory or an ARPA file as a `LanguageModel`, without Keras unless the model is a
-network.
-"""
+"""ARPA files as language models: read, check and write them."""
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_nplm.data.boundary import padding_id, predicts_end
+from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.base import Tokenizer
-from keras_nplm.data.tokenizers.registry import add_steps
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.remote import fetch
 from keras_nplm.io.text import check_is_file, open_text
-from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.options import ArpaOptions
-from keras_nplm.language_model.scorer import self_normalise
 from keras_nplm.models.defaults import MIN_EXPECTED_COUNT, ORDER
 from keras_nplm.models.ngrams import BackoffModel, prune
 from keras_nplm.models.ngrams.approximation import approximate, fit_unigrams
 from keras_nplm.models.ngrams.arpa import ArpaFile, read_arpa_file
 from keras_nplm.models.spelling import SpellingModel
 
+if TYPE_CHECKING:
+    from keras_nplm.language_model.language_model import LanguageModel
+
 TOKENIZER = "whitespace"  # of ARPA files and counts, whose words stand between white space
-_EXPECTED = "`MODEL` must be a model directory or an ARPA file."
+_EXPECTED = "A model directory or an ARPA file is needed."
 _NAME_MODEL = "name a directory that `train`, `ngram` or `mix` wrote, or an ARPA file."
 _MOST_OFF = 0.01  # how far a sum of rounded probabilities may be from 1
 _CHECKED = 16  # contexts of one word whose probabilities are summed
@@ -38,33 +38,8 @@ _HEADER = b"\\data\\"
 _HEAD = 1 << 20  # bytes in which the header begins; SRILM writes comments before it
 
 
-def open_model(
-    path: str | os.PathLike,
-    *,
-    self_normalised: bool = False,
-    as_arrays: bool = False,
-    arpa_tokenizer: str | None = None,
-) -> LanguageModel:
-    """Open a model directory as `LanguageModel.load`, or an ARPA file.
-
-    Words that an ARPA file does not list are `<unk>`. It has no corpus. Its spelling model is made
-    of its words. `arpa_tokenizer` is the tokenizer of a file; the default is white space.
-
-    Raises:
-        InputError: the path is neither, or the directory or the file is damaged.
-    """
-    found = fetch(path)
-    if found.is_dir():
-        return LanguageModel.load(path, self_normalised=self_normalised, as_arrays=as_arrays)
-    check_arpa_file(path)
-    opened = read_arpa_model(found, tokenizer=arpa_tokenizer)
-    if not self_normalised:
-        return opened
-    return LanguageModel.of(self_normalise(opened.model), opened.codec)
-
-
 def is_arpa_file(path: str | os.PathLike) -> bool:
-    """Return whether a path is a file: what `open_model` reads as an ARPA file."""
+    """Return whether a path is a file: what `LanguageModel.load` reads as an ARPA file."""
     return fetch(path).is_file()
 
 
@@ -81,7 +56,7 @@ def check_arpa_file(path: str | os.PathLike) -> None:
         if _HEADER in head:
             return
         received = "a file without the line \\data\\"
-        fix = f"{_NAME_MODEL} A text to evaluate follows --text."
+        fix = f"{_NAME_MODEL} `evaluate` takes a text after --text."
         if head.startswith(_BINARY):
             received = "a binary file of KenLM"
             fix = "name the ARPA file that `build_binary` read."
@@ -94,11 +69,10 @@ def read_arpa_model(
     vocabulary: Vocabulary | None = None,
     spelling: SpellingModel | None = None,
     tokenizer: str | Tokenizer | None = None,
-    normalise: Sequence[str] = (),
     boundary: str | None = None,
-) -> LanguageModel:
-    """Read an ARPA file as a language model, and print to standard error where it differs from the
-    vocabulary.
+) -> tuple[BackoffModel, TextCodec]:
+    """Read an ARPA file as a model with the codec of its text, and print to standard error where it
+    differs from the vocabulary.
 
     Args:
         path: the file.
@@ -107,7 +81,6 @@ def read_arpa_model(
         spelling: the spelling model of that vocabulary. Default: one is made of the words of the
             file.
         tokenizer: the tokenizer. Default: `"whitespace"`.
-        normalise: further normalisation steps of the tokenizer.
         boundary: the boundary. Default: `"sentence"` if the file gives `</s>` a probability, else
             `"stream"`.
 
@@ -117,21 +90,23 @@ def read_arpa_model(
     """
     read = read_arpa_file(fetch(path), vocabulary, boundary)
     model = read.model
-    if boundary is not None and predicts_end(boundary) and np.isneginf(model.unigrams[EOS_ID]):
+    known = model.boundary or "sentence"
+    if predicts_end(known) and np.isneginf(model.unigrams[EOS_ID]):
         raise InputError(
-            f"With boundary {boundary}, </s> must have a probability above 0 in {path}. "
+            f"With boundary {known}, </s> must have a probability above 0 in {path}. "
             "Received: probability 0. Fix: add --boundary stream."
         )
     _print_differences(path, read)
-    _warn_of_sums(path, model)
-    chosen = add_steps(tokenizer or TOKENIZER, normalise)
+    chosen = get_tokenizer(tokenizer or TOKENIZER)
     if spelling is None and chosen.has_unknown:
         # of the words of the file by frequency: it holds no out-of-vocabulary words
         first = len(SPECIALS)
         by_frequency = first + np.argsort(-model.unigrams[first:], kind="stable")
         words = Vocabulary(read.vocabulary.decode(by_frequency))
         spelling = SpellingModel.from_vocabulary(words)
-    return LanguageModel(model, read.vocabulary, chosen, boundary, spelling)
+    codec = TextCodec(read.vocabulary, chosen, known, spelling)
+    _warn_of_sums(path, model, codec)
+    return model, codec
 
 
 def _print_differences(path: str | os.PathLike, read: ArpaFile) -> None:
@@ -151,12 +126,10 @@ def _print_differences(path: str | os.PathLike, read: ArpaFile) -> None:
         )
 
 
-def _warn_of_sums(path: str | os.PathLike, model: BackoffModel) -> None:
+def _warn_of_sums(path: str | os.PathLike, model: BackoffModel, codec: TextCodec) -> None:
     """Warn if the probabilities of all words do not sum to 1, after no word or after one."""
     words = np.linspace(len(SPECIALS), model.vocabulary_size - 1, _CHECKED).astype(np.int32)
-    contexts = np.full(
-        (1 + _CHECKED, model.order - 1), padding_id(model.boundary or "sentence"), np.int32
-    )
+    contexts = np.tile(codec.first_context(model.order), (1 + _CHECKED, 1))
     contexts[1:, -1:] = words[:, None]
     sums = np.exp(model.next_log_probs(contexts)).sum(axis=1)
     furthest = sums[np.abs(sums - 1).argmax()]
@@ -170,7 +143,7 @@ def _warn_of_sums(path: str | os.PathLike, model: BackoffModel) -> None:
 
 
 def convert_to_backoff(
-    language_model: LanguageModel, lines: Iterable[str] | None, options: ArpaOptions
+    language_model: "LanguageModel", lines: Iterable[str] | None, options: ArpaOptions
 ) -> BackoffModel:
     """Return the back-off model of an ARPA file: the model's own, or an approximation whose n-grams
     are those of a text.
@@ -194,7 +167,7 @@ def convert_to_backoff(
     return pruned if is_own else fit_unigrams(pruned, whole.unigrams)
 
 
-def _encode_text(language_model: LanguageModel, lines: Iterable[str] | None) -> np.ndarray:
+def _encode_text(language_model: "LanguageModel", lines: Iterable[str] | None) -> np.ndarray:
     """Return the ids of lines, or of the training text."""
     if lines is not None:
         codec = language_model.codec

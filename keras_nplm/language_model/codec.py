@@ -27,6 +27,8 @@ class TextCodec:
         boundary: `"sentence"`, `"text"` or `"stream"`; see `LanguageModel`.
         spelling: the spelling model of out-of-vocabulary words, for bits per character. None:
             unknown words have no spelling.
+        vocabulary_scope: `"train"` if the words are those of the training split, `"corpus"` if they
+            are those of all splits. None: unknown.
 
     Raises:
         InputError: the vocabulary is one of lemmas, and the tokenizer is not; or the boundary is
@@ -47,6 +49,7 @@ class TextCodec:
         tokenizer: str | Tokenizer,
         boundary: str = "sentence",
         spelling: SpellingModel | None = None,
+        vocabulary_scope: str | None = None,
     ):
         chosen = get_tokenizer(tokenizer)
         if chosen.uses_lemmas and vocabulary.forms is None:
@@ -61,6 +64,7 @@ class TextCodec:
         self.tokenizer = vocabulary.tokenizer(chosen)
         self.boundary = boundary
         self.spelling = spelling
+        self.vocabulary_scope = vocabulary_scope
 
     def __getstate__(self) -> dict:
         """Return the content, without the index of words, which is made from it."""
@@ -77,9 +81,8 @@ class TextCodec:
         return self.replace(vocabulary=vocabulary, spelling=spelling)
 
     def replace(self, **changes: Any) -> "TextCodec":
-        """Return a codec with another vocabulary, tokenizer, boundary or spelling model."""
-        names = ("vocabulary", "tokenizer", "boundary", "spelling")
-        return TextCodec(**{name: getattr(self, name) for name in names} | changes)
+        """Return a codec with other arguments, such as another tokenizer."""
+        return TextCodec(**self.__getstate__() | changes)
 
     @property
     def predicts_end(self) -> bool:

@@ -14,7 +14,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import remove_contents
 from keras_nplm.io.paths import STANDARD_INPUT, check_output_path
 from keras_nplm.io.remote import display_url, fetch, upload
-from keras_nplm.language_model.arpa_models import check_arpa_file, is_arpa_file, open_model
+from keras_nplm.language_model.arpa_models import check_arpa_file, is_arpa_file
 from keras_nplm.language_model.differences import (
     HELD_OUT_KNOWLEDGE,
     TokenOptions,
@@ -81,32 +81,31 @@ def compare(
         read = _repeat_lines(files, field)
     elif len(paths) > 1:
         _check_same_text(paths, split)
+    arpa_files = [*filter(is_arpa_file, paths)]
     rows: list[dict[str, Any]] = []
     tokens: list[TokenOptions] = []
     spelled: dict[str, Mapping[str, int]] = {}  # the words that spell the <unk> of a text, by path
     watches: dict[str, Callable[[Iterable[str]], Iterator[str]]] = {}  # a text has one warning
     for path in paths:
-        model = open_model(path, arpa_tokenizer=arpa_tokenizer)
+        model = LanguageModel.load(path, arpa_tokenizer=arpa_tokenizer)
         if dynamic:
             ensure_dynamics(model, Path(path))
-        watch = watches.setdefault(model.tokenizer_name, warn_of_tokens(model.tokenizer))
+        watch = watches.setdefault(model.tokenizer.name, warn_of_tokens(model.tokenizer))
         text = watch(read()) if files else split
         figures = {"model": display_url(path), **model.evaluate(text, collectors, dynamic)}
-        fix = "compare bits per character, or evaluate text like the training text."
-        if is_arpa_file(path):
-            fix = "give the tokenizer of its training text by --tokenizer."
-            if arpa_tokenizer is not None:
-                fix = "evaluate text like the training text."
-        _warn(path, figures, fix, is_split=not files)
         rows.append(figures)
         tokens.append(TokenOptions.of_model(path, model))
         if model.spelling is not None and figures["unk_tokens"]:
             spelled[path] = model.spelling.counts
-    learned = [spelled.get(path) for path in paths if not is_arpa_file(path)]
+    if files:
+        _warn_of_unknown(rows, needs_tokenizer=bool(arpa_files) and arpa_tokenizer is None)
+    else:
+        _warn_of_training(paths)
+    learned = [spelled.get(path) for path in paths if path not in arpa_files]
     spelled_alone = [
         path
         for path, words in spelled.items()
-        if learned and is_arpa_file(path) and words not in learned
+        if learned and path in arpa_files and words not in learned
     ]
     return {"models": rows, "not_comparable": describe_incomparable(tokens, spelled_alone)}
 
@@ -123,18 +122,26 @@ def _repeat_lines(files: Sequence[str], field: str | None) -> Callable[[], Itera
     return functools.partial(read_files, files, field)
 
 
-def _warn(path: str, figures: Mapping[str, Any], fix: str, *, is_split: bool) -> None:
-    """Warn of what makes figures look good: `<unk>` in a text, or training on a split."""
-    share = figures["unk_tokens"] / figures["tokens"]
-    if is_split:
-        for warning in read_metrics(fetch(path)).get("warnings", ()):
-            print(f"Warning: {path}: {warning}", file=sys.stderr)
-    elif share > MAX_UNKNOWN:
+def _warn_of_unknown(rows: Sequence[Mapping[str, Any]], needs_tokenizer: bool) -> None:
+    """Warn once of all models whose perplexity looks good as many tokens of a text are `<unk>`."""
+    shares = {row["model"]: row["unk_tokens"] / row["tokens"] for row in rows}
+    high = [f"{share:.0%} ({name})" for name, share in shares.items() if share > MAX_UNKNOWN]
+    fix = "evaluate text like the training text, or compare bits per character if comparable."
+    if needs_tokenizer:
+        fix = f"give the tokenizer of the training text of an ARPA file by --tokenizer, {fix}"
+    if high:
         print(
-            f"Warning: {share:.0%} of the tokens are out of the vocabulary of {path} (<unk>), so "
-            f"that the perplexity looks good. Fix: {fix}",
+            f"Warning: {', '.join(high)} of the tokens are out of the vocabulary (<unk>), so that "
+            f"the perplexity looks good. Fix: {fix}",
             file=sys.stderr,
         )
+
+
+def _warn_of_training(paths: Sequence[str]) -> None:
+    """Warn of models that were trained on the split that is evaluated."""
+    for path in paths:
+        for warning in read_metrics(fetch(path)).get("warnings", ()):
+            print(f"Warning: {path}: {warning}", file=sys.stderr)
 
 
 def describe_incomparable(
@@ -152,7 +159,7 @@ def describe_incomparable(
         for values in differences.values()
     ]
     of_text = [reason for name, reason in _OF_TEXT.items() if name in differences]
-    knowing = [model.name for model in models if model.vocabulary_scope == "corpus"]
+    knowing = [model.name for model in models if model.codec.vocabulary_scope == "corpus"]
     if knowing and "vocabulary" in differences:
         of_text.append(f"the vocabulary of {', '.join(knowing)} has the words of all splits")
     if spelled_alone:

@@ -35,7 +35,7 @@ SCALE = 1 << 20
 def find_next_words(model: NextWordModel, codec: TextCodec, context: str, top_k: int) -> Words:
     """Return the most probable next words; see `LanguageModel.next_words`."""
     if codec.tokenizer.searches_words:
-        return _search(model, codec, context, "", top_k, with_end=codec.predicts_end)
+        return search_words(model, codec, context, "", top_k, with_end=codec.predicts_end)
     return _rank(model, codec, context, codec.proposed_ids, top_k)
 
 
@@ -48,7 +48,7 @@ def complete_prefix(model: NextWordModel, codec: TextCodec, text: str, top_k: in
     if isinstance(index, WordPieces):
         prefixes = [lower(typed)] if codec.tokenizer.lowers else [typed, lower(typed)]
         for prefix in dict.fromkeys(prefixes):
-            if words := _search(model, codec, context, prefix, top_k, with_end=False):
+            if words := search_words(model, codec, context, prefix, top_k, with_end=False):
                 return words if prefix == typed else _use_case(typed, words)
         return []
     if ids := sorted(index.find(typed)):
@@ -85,58 +85,38 @@ def _rank(
     return [(codec.vocabulary.words[ids[i]], float(np.exp(log_probs[i]))) for i in best]
 
 
-def _search(
+def search_words(
     model: NextWordModel, codec: TextCodec, text: str, prefix: str, top_k: int, with_end: bool
 ) -> Words:
-    """Return the most probable next words of a model of pieces after the text before an unfinished
-    word.
-    """
-    pieces = codec.word_index
-    assert isinstance(pieces, WordPieces)
-    text = clean_text(text)
-    before = text.rstrip(pieces.blanks)
-    context_ids = codec.encode_beginning(before, model.order)
-    begin = pieces.last[context_ids[-1]]
-    if before and (prefix or before != text):
-        begin = NO_SPACE if before == text else AFTER_SPACE
-    return complete_words(
-        model, context_ids, pieces, begin, prefix=prefix, with_end=with_end, top_k=top_k
-    )
-
-
-def complete_words(
-    model: NextWordModel,
-    context_ids: np.ndarray,
-    pieces: WordPieces,
-    begin: int,
-    *,
-    prefix: str = "",
-    with_end: bool = False,
-    top_k: int = 10,
-) -> Words:
-    """Return the most probable next words of a model of pieces: a beam search, up to the next word
-    or `</s>`.
+    """Return the most probable next words of a model of pieces after a text: a beam search, up to
+    the next word or `</s>`.
 
         P(w | context) = sum over the spellings x_1 … x_m of w of
                          P(x_1 | context, a word begins)
                          prod_i P(x_i | context, x_1 … x_{i-1})
                          P(a word begins next)
 
-    `context_ids`, int32 [n-1], ends with a word; `begin` is a row of `pieces.begins`. The words
-    begin with `prefix`, at most 64 characters; their probabilities stay those without a prefix.
-    `with_end`: `</s>` is one of the words.
+    The words begin with `prefix`, at most 64 characters; their probabilities stay those without a
+    prefix. `with_end`: `</s>` is one of the words.
     """
     if len(prefix) > LONGEST_PREFIX:
         return []
+    pieces = codec.word_index
+    assert isinstance(pieces, WordPieces)
+    text = clean_text(text)
+    before = text.rstrip(pieces.blanks)
+    contexts = codec.encode_beginning(before, model.order)[None]
+    begin = pieces.last[contexts[0, -1]]
+    if before and (prefix or before != text):
+        begin = NO_SPACE if before == text else AFTER_SPACE
     wanted = prefix.encode("utf-8", "replace")
     fits = pieces.find_fitting(wanted)
     number, beam = choose_beam(top_k, len(pieces.texts))
     # [1, |V|]
-    scores = np.where(pieces.begins[begin], model.next_log_probs(context_ids[None]), -np.inf)
+    scores = np.where(pieces.begins[begin], model.next_log_probs(contexts), -np.inf)
     scores = _round(scores - np.maximum(_log_sum_exp(scores), _LEAST)[:, None])
     words = {EOS.encode(): scores[0, EOS_ID]} if with_end else {}
     texts = [b""]
-    contexts = context_ids[None]
     for _ in range(len(wanted) + MOST_PIECES):
         read = np.minimum([*map(len, texts)], len(wanted))
         scores[~fits[read]] = -np.inf

@@ -7,9 +7,6 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json
 from keras_nplm.io.remote import display_url
 from keras_nplm.io.stages import MODEL, Stages, read_manifest, verify_stages
-from keras_nplm.io.text import open_text
-
-_HEAD = 1 << 12  # bytes in which an ARPA file begins
 
 
 def is_of_corpus(name: str) -> bool:
@@ -27,8 +24,7 @@ def read_description(directory: Path) -> tuple[dict, Vocabulary]:
     received = ""
     if directory.is_file():
         received = f"the file {shown}"
-        if _is_arpa_file(directory):
-            fix = f"make one by `keras-nplm ngram --arpa {shown} --output DIR`."
+        fix += " `keras-nplm ngram --arpa FILE --output DIR` makes one of an ARPA file."
     elif not directory.is_dir():
         received = f"{shown}, which does not exist"
         fix = f"train a model with `keras-nplm train --output {shown}`."
@@ -43,19 +39,15 @@ def read_description(directory: Path) -> tuple[dict, Vocabulary]:
     return read_config(directory), Vocabulary.load(directory / "vocabulary.txt")
 
 
-def _is_arpa_file(path: Path) -> bool:
-    if ".arpa" in path.suffixes:
-        return True
-    with open_text(path) as file:
-        return b"\\data\\" in file.read(_HEAD)
+def read_config(path: Path) -> dict:
+    """Read `config.json` of a model directory; {} of an ARPA file."""
+    return _read_json(path / "config.json")
 
 
-def read_config(directory: Path) -> dict:
-    """Read `config.json` of a model directory."""
-    return read_json(directory / "config.json")
+def read_metrics(path: Path) -> dict:
+    """Read the figures of a model directory; {} if it has none, and of an ARPA file."""
+    return _read_json(path / "metrics.json")
 
 
-def read_metrics(directory: Path) -> dict:
-    """Read the figures of a model directory; {} if it has none."""
-    path = directory / "metrics.json"
+def _read_json(path: Path) -> dict:
     return read_json(path) if path.exists() else {}

@@ -118,6 +118,7 @@ class LanguageModel:
         return language_model
 
     def _join(self, model: NextWordModel, codec: TextCodec) -> None:
+        resolve_boundary([model], codec.boundary)  # refuses a different one
         check_vocabulary_size(model, len(codec.vocabulary))
         check_order(model.order, codec.tokenizer)
         self.model = model
@@ -136,11 +137,6 @@ class LanguageModel:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, with the vocabulary's subwords or word forms where it has such."""
         return self.codec.tokenizer
-
-    @property
-    def tokenizer_name(self) -> str:
-        """The name of the tokenizer with its normalisation, as in `config.json`."""
-        return self.codec.tokenizer.name
 
     @property
     def boundary(self) -> str:
@@ -162,46 +158,64 @@ class LanguageModel:
     def __repr__(self) -> str:
         return (
             f"LanguageModel({type(self.model).__name__}, order={self.model.order}, "
-            f"|V|={len(self.vocabulary)}, tokenizer={self.tokenizer_name!r}, "
+            f"|V|={len(self.vocabulary)}, tokenizer={self.tokenizer.name!r}, "
             f"boundary={self.boundary!r})"
         )
 
     @classmethod
     def load(
         cls,
-        directory: str | os.PathLike,
+        path: str | os.PathLike,
         self_normalised: bool = False,
         *,
         as_arrays: bool = False,
+        arpa_tokenizer: str | None = None,
     ) -> "LanguageModel":
-        """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it.
+        """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it,
+        or an ARPA file.
 
-        `corpus` is read from the directory when it is first used. A directory of `gs://` or `s3://`
-        is downloaded to a cache. `self_normalised` takes the logits of an NPLM
-        as log-probabilities, without computing log Z, which is faster; see
-        `keras_nplm.models.networks.self_normalised.SelfNormalised`. `as_arrays` reads networks into
-        NumPy without Keras, where they have such a form, which starts in a second: for scores,
-        completion and generation, not for training, `network`, word vectors or export.
+        A path of `gs://` or `s3://` is downloaded to a cache. `corpus` is read from the directory
+        when it is first used. An ARPA file has none. Words that it does not list are `<unk>`, which
+        its words spell.
+
+        Args:
+            path: the directory or the file.
+            self_normalised: take the logits of an NPLM as log-probabilities, without computing log
+                Z, which is faster; see `keras_nplm.models.networks.self_normalised.SelfNormalised`.
+            as_arrays: read networks into NumPy without Keras, where they have such a form, which
+                starts in a second: for scores, completion and generation, not for training,
+                `network`, word vectors or export.
+            arpa_tokenizer: the tokenizer of an ARPA file. Default: white space.
 
         Raises:
-            InputError: the directory is missing or incomplete, or a file is not as it was made.
+            InputError: the path is neither, or incomplete, or a file is not as it was made.
         """
-        directory = fetch(directory)
-        config, vocabulary = read_description(directory)
-        model = load_model(
-            directory,
-            config["kind"],
-            config["boundary"],
-            len(vocabulary),
-            as_arrays=as_arrays or self_normalised,
-        )
+        found = fetch(path)
+        if not found.is_dir():
+            from keras_nplm.language_model.arpa_models import check_arpa_file, read_arpa_model
+
+            check_arpa_file(path)
+            language_model = cls.of(*read_arpa_model(found, tokenizer=arpa_tokenizer))
+        else:
+            config, vocabulary = read_description(found)
+            boundary = config["boundary"]
+            reads_arrays = as_arrays or self_normalised
+            model = load_model(
+                found, config["kind"], boundary, len(vocabulary), as_arrays=reads_arrays
+            )
+            codec = TextCodec(
+                vocabulary,
+                config["tokenizer"],
+                boundary,
+                load_spelling(found),
+                config.get("vocabulary_scope"),
+            )
+            language_model = cls.of(model, codec)
+            language_model._directory = found.absolute()
+            if not reads_arrays:
+                language_model._dynamics = load_dynamics(found, model)
         if self_normalised:
-            model = self_normalise(model)
-        spelling = load_spelling(directory)
-        language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"], spelling)
-        language_model._directory = Path(directory).absolute()
-        if not (self_normalised or as_arrays):
-            language_model._dynamics = load_dynamics(Path(directory), model)
+            language_model.model = self_normalise(language_model.model)
         return language_model
 
     @classmethod
@@ -245,9 +259,11 @@ class LanguageModel:
             save_dynamics(directory, dynamics)
         config = {
             "kind": get_kind(self.model),
-            "tokenizer": self.tokenizer_name,
+            "tokenizer": self.tokenizer.name,
             "boundary": self.boundary,
         }
+        if self.codec.vocabulary_scope is not None:
+            config["vocabulary_scope"] = self.codec.vocabulary_scope
         write_json(directory / "config.json", config)
         Stages(directory).record(MODEL, config, ["[!.]*"])
 

@@ -56,14 +56,14 @@ class IdScorer:
         them: for decoders that encode each word once.
         """
         lengths = [*map(len, ids)]
-        order = len(self._begin) // ID_BYTES + 1
+        order = self.model.order
         are_tokens = lengths.count(ID_BYTES) == len(lengths) == len(states)
         if are_tokens:
             contexts = np.frombuffer(b"".join(states), np.int32).reshape(len(states), order - 1)
             targets = np.frombuffer(b"".join(ids), np.int32)
         else:
             paths = [state + word for state, word in zip(states, ids, strict=True)]
-            tokens, positions, owners = arrange_paths(paths, ids)
+            tokens, positions, owners = arrange_paths(paths, ids, order)
             ngrams = gather_ngrams(tokens, positions, order)
             contexts = ngrams[:, :-1]
             targets = ngrams[:, -1]
@@ -104,7 +104,7 @@ class IdScorer:
         `vocabulary.words` by id.
         """
         array = np.frombuffer(b"".join(states), np.int32)
-        return self.model.next_log_probs(array.reshape(len(states), len(self._begin) // ID_BYTES))
+        return self.model.next_log_probs(array.reshape(len(states), self.model.order - 1))
 
 
 class Scorer(IdScorer):
@@ -230,7 +230,7 @@ class Scorer(IdScorer):
 
 
 def arrange_paths(
-    paths: Sequence[bytes], ids: Sequence[bytes]
+    paths: Sequence[bytes], ids: Sequence[bytes], order: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (tokens, positions, owners): the n-grams of `ngram_positions` for ids after states,
     and the path of each.
@@ -240,10 +240,9 @@ def arrange_paths(
     owners = np.repeat(
         np.arange(len(ids)), np.fromiter(map(len, ids), np.int64, len(ids)) // ID_BYTES
     )
-    context_size = (len(paths[0]) - len(ids[0])) // ID_BYTES if paths else 0
     return (
         np.frombuffer(b"".join(paths), np.int32),
-        np.arange(len(owners)) + context_size * (owners + 1),
+        np.arange(len(owners)) + (order - 1) * (owners + 1),
         owners,
     )
 

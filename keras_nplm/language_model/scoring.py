@@ -141,7 +141,7 @@ class LineScorer:
             if self.is_one_text:
                 # a blank line ends a document
                 context = paths[-1][len(ids[-1]) :] if ids[-1] else self.scorer.begin()
-        return _Ngrams(*arrange_paths(paths, ids), names), context
+        return _Ngrams(*arrange_paths(paths, ids, self.scorer.model.order), names), context
 
     def _evaluate(self, ngrams: _Ngrams, with_orders: bool) -> tuple[np.ndarray, np.ndarray]:
         model = self.scorer.model

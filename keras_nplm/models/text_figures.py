@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_nplm.data.boundary import predicts_end
+from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.text_counts import TOTALS
 from keras_nplm.data.tokenizers.base import Tokenizer
@@ -104,17 +105,19 @@ def compute_text_figures(
     return figures | ({"normalised": list(size.normalised)} if size.normalised else {})
 
 
-def evaluate_split(
+def evaluate_splits(
     model: NextWordModel,
     encoded: EncodedCorpus,
-    split: str,
-    boundary: str | None = None,
-    spelling: SpellingModel | None = None,
+    spelling: SpellingModel | None,
     collectors: Sequence[Collector] = (),
-) -> dict:
-    """Return all figures of a split: perplexity, of more collectors, and comparable figures."""
-    figures = evaluate(model, encoded.ids(split), [Perplexity(), *collectors], boundary)
-    size = TextSize.of_split(
-        encoded, split, resolve_boundary([model], boundary) or "sentence", spelling
-    )
-    return figures | compute_text_figures(figures["log_prob"], size)
+) -> dict[str, dict]:
+    """Return all figures of validation and test, where the corpus has them: perplexity, of more
+    collectors, and comparable figures.
+    """
+    boundary = resolve_boundary([model]) or "sentence"
+    evaluated = {}
+    for split in filter(encoded.splits.__contains__, HELD_OUT):
+        figures = evaluate(model, encoded.ids(split), [Perplexity(), *collectors])
+        size = TextSize.of_split(encoded, split, boundary, spelling)
+        evaluated[split] = figures | compute_text_figures(figures["log_prob"], size)
+    return evaluated

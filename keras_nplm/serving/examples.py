@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.ids import EOS_ID, SPECIALS, UNK_ID
+from keras_nplm.data.ids import EOS_ID, SPECIALS, UNK
 from keras_nplm.language_model.language_model import LanguageModel
 
 _NUM_WORDS = 3
@@ -56,13 +56,12 @@ def build_examples(language_model: LanguageModel) -> dict[str, list[Any]]:
     log_probs = model.next_log_probs(context_ids[None])[0]
     target = codec.proposed_ids[np.argmax(log_probs[codec.proposed_ids])]
     before, _, last = text.rpartition(" ")
-    tokens = language_model.tokenize(text)
-    known = [token for token in tokens if token in language_model.vocabulary.words]
+    tokens = language_model.tokenize(text) or [UNK]
     return {
         "contexts": [text],
         "texts": [f"{before} {last[:1]}".lstrip()],
         "sentences": [text],
         "context_ids": [context_ids.tolist()],
         "target_ids": [int(target)],
-        "words": [known[-1] if known else language_model.vocabulary.words[UNK_ID]],
+        "words": tokens[-1:],
     }

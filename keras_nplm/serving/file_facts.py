@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as litert_schema
 from tensorflow.lite.tools import flatbuffer_utils
 
@@ -15,17 +14,6 @@ METADATA_NAME = "keras_nplm"  # of the entry in a LiteRT file
 def name_facts_file(target: Path) -> Path:
     """Return the path of the JSON file beside a LiteRT or ONNX file."""
     return target.with_name(f"{target.name}.json")
-
-
-def describe_tensor(
-    name: str, spec: tf.TensorSpec, sizes: Mapping[int, str], text: str
-) -> dict[str, Any]:
-    """Return the name, dtype, shape and meaning of an input or output.
-
-    `sizes` names the dimensions of any size by their place.
-    """
-    shape = [sizes[place] if size is None else size for place, size in enumerate(spec.shape)]
-    return {"name": name, "dtype": spec.dtype.name, "shape": shape, "description": text}
 
 
 def add_to_onnx(model: Any, facts: Mapping[str, Any]) -> None:

@@ -74,8 +74,8 @@ class GraphModel(tf.Module):
 
         Args:
             first: the least id that may be returned.
-            fits: which of these ids may be returned, bool [B, |V|-first]; others have the
-                probability 0. None: all.
+            fits: which ids may be returned, bool [B, |V|]; others have the probability 0. None:
+                all.
         """
         top, ids = rank_words(self.next_log_probs(context_ids), first, k, fits)
         return ids, tf.cast(tf.exp(top), tf.float32)
@@ -164,13 +164,12 @@ def rank_words(
 
     `first` and `fits` are those of `GraphModel.most_probable`.
     """
-    if fits is None:
-        return find_top_k(values, k, first)
-    top, places = find_top_k(exclude(values[:, first : first + fits.shape[1]], fits), k)
-    return top, places + first
+    if fits is not None:
+        values = exclude(values[:, : fits.shape[1]], fits)
+    return find_top_k(values, k, first)
 
 
-def find_top_k(values: tf.Tensor, k: int, first: int = 0) -> tuple[tf.Tensor, tf.Tensor]:
+def find_top_k(values: tf.Tensor, k: int, first: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Return `tf.math.top_k` of the columns from `first` on, faster in long rows.
 
     Only the first block of columns and the k others with the greatest maxima are compared. Whole

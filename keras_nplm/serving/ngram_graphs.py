@@ -56,7 +56,7 @@ class SortedTable(tf.Module):
 
     @staticmethod
     def add(total: tf.Tensor, cells: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-        """Add values to some cells of a tensor."""
+        """Add values to some cells of a tensor, in place where nothing else reads it."""
         return tf.tensor_scatter_nd_add(total, cells, values)
 
 
@@ -197,18 +197,14 @@ class FrequencyBinsGraph(tf.Module):
     def __init__(self, bins: FrequencyBins, for_devices: bool):
         super().__init__()
         self.contexts = TrieGraph(bins.contexts, for_devices)
-        self.tokens = bins.tokens
         self.levels = []  # of contexts; -1: it was not seen
         for counts in bins.counts:
-            levels = np.where(counts > 0, self._find_levels(counts), -1)
+            levels = np.where(counts > 0, bins.find_levels(counts), -1)
             # one more than any context has, as in the tables
             self.levels.append(store_array(np.append(levels, -1).astype(np.int32)))
-        self.level_of_unseen = int(self._find_levels(np.zeros(1))[0])
+        self.level_of_unseen = int(bins.find_levels(np.zeros(1))[0])
         self.back_off = bins.back_off
         self.bins_per_length = bins.bins_per_length
-
-    def _find_levels(self, counts: np.ndarray) -> np.ndarray:
-        return np.maximum(np.ceil(-np.log((1 + counts) / self.tokens)), 0)
 
     def find_bins(self, context_ids: tf.Tensor) -> tf.Tensor:
         """Return the bin of each context, int32 [B]."""
@@ -278,11 +274,8 @@ class InterpolationGraph(GraphModel):
         """
         weights = tf.unstack(tf.gather(self.weights, self.bins.find_bins(context_ids)), axis=1)
         steps = list(self._steps(context_ids))
-        for k in range(self.order, 1, -1):
-            if k - 2 < len(steps):
-                weights[k - 1] += tf.where(steps[k - 2][0], 0.0, weights[k])
-            else:
-                weights[k - 1] += weights[k]
+        for k, (seen, *_) in reversed([*enumerate(steps, start=2)]):
+            weights[k - 1] += tf.where(seen, 0.0, weights[k])
         return weights, steps
 
     def _steps(self, context_ids: tf.Tensor) -> Iterator[tuple]:

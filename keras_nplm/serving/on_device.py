@@ -29,12 +29,7 @@ from keras_nplm.language_model.description import describe
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import Network, NextWordModel, find_network, find_networks
 from keras_nplm.models.mixture import Mixture
-from keras_nplm.serving.file_facts import (
-    add_to_litert,
-    add_to_onnx,
-    describe_tensor,
-    name_facts_file,
-)
+from keras_nplm.serving.file_facts import add_to_litert, add_to_onnx, name_facts_file
 from keras_nplm.serving.graph_model import GraphModel, build_graph
 from keras_nplm.serving.ngram_graphs import NGRAM_SCOPE
 
@@ -108,7 +103,10 @@ class DeviceFunction(tf.Module):
         }
 
     def _describe_tensor(self, name: str, spec: tf.TensorSpec) -> dict[str, Any]:
-        return describe_tensor(name, spec, self.sizes, self.documentation[name])
+        """Return the name, dtype, shape and meaning of an input or output."""
+        shape = [self.sizes.get(place, size) for place, size in enumerate(spec.shape)]
+        text = self.documentation[name]
+        return {"name": name, "dtype": spec.dtype.name, "shape": shape, "description": text}
 
 
 class ContextLogProbs(DeviceFunction):

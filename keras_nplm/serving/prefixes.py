@@ -18,7 +18,6 @@ from keras_nplm.data.text_ops import (
 )
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.normalisation import lower, upper
-from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.language_model.word_pieces import is_letter
 
 _BYTES_PER_CHARACTER = 9  # of UTF-8, at most: a syllable of three Korean jamo
@@ -31,11 +30,13 @@ class UnfinishedWords(tf.Module):
     Of a word of more than `longest` characters only the end is returned.
     """
 
-    def __init__(self, tokenizer: str | Tokenizer, longest: int):
+    def __init__(self, tokenizer: Tokenizer, longest: int):
         super().__init__()
-        chosen = get_tokenizer(tokenizer)
         self._window = _BYTES_PER_CHARACTER * (longest + BEFORE_WORD + 1)  # bytes that are read
-        self._pattern = _match_unfinished_word(chosen)
+        word = f"[{character_ranges(is_letter)}]*"
+        if tokenizer.tokens_are_words:
+            word = tokenizer.match_unfinished_word()
+        self._pattern = f"(?s)^.*?({word})$"
 
     def split(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Split texts into their complete words and their last, unfinished word.
@@ -145,14 +146,3 @@ def _use_case(typed: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
     lowered = tf.reshape(lowered, tf.shape(words))
     rest = tf.where(find_upper_texts(typed)[:, None], uppered, lowered)
     return tf.where(words == "", "", tf.repeat(typed[:, None], tf.shape(words)[1], axis=1) + rest)
-
-
-def _match_unfinished_word(tokenizer: Tokenizer) -> str:
-    """Return a regular expression of a text whose group is its unfinished last word, as in
-    Python.
-    """
-    if tokenizer.tokens_are_words:
-        word = tokenizer.match_unfinished_word()
-    else:
-        word = f"[{character_ranges(is_letter)}]*"
-    return f"(?s)^.*?({word})$"

@@ -109,17 +109,15 @@ def export_saved_model(
     files["README.md"] = model_card(
         name, language_model, signatures, examples, config or {}, metrics or {}, max_text_length
     )
+    signatures["serving_default"] = signatures[DEFAULT_SIGNATURE]
     # `save` would trace the functions again, which takes most of the time of an export
-    traced = {name: function.get_concrete_function() for name, function in signatures.items()}
-    named = {**traced, "serving_default": traced[DEFAULT_SIGNATURE]}
-    inputs = {key: function.input_signature for key, function in signatures.items()}
-    inputs["serving_default"] = inputs[DEFAULT_SIGNATURE]
+    traced = {key: function.get_concrete_function() for key, function in signatures.items()}
     try:
         with _temporary_directory(target) as temporary:
             with lock_directory(temporary):  # notices the deletion of the target
-                tf.saved_model.save(served, temporary, signatures=named)
+                tf.saved_model.save(served, temporary, signatures=traced)
                 language_model.vocabulary.save(temporary / "assets.extra" / "vocabulary.txt")
-                write_warm_up_requests(temporary, name, inputs, examples)
+                write_warm_up_requests(temporary, name, signatures, examples)
             for file, text in files.items():
                 with replace_file(target / file) as path:
                     path.write_text(text, encoding="utf-8")

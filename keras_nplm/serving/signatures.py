@@ -4,21 +4,18 @@ text to answer.
 `predict_next`, `complete_prefix`, `score`, `predict_next_ids`, `log_prob_ids`, `embed`.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import tensorflow as tf
 
 from keras_nplm.data.ids import SPECIALS, UNK_ID
 from keras_nplm.data.text_ops import change_case, decode_texts
 from keras_nplm.data.tokenizers.normalisation import lower
-from keras_nplm.language_model.codec import TextCodec
-from keras_nplm.language_model.completion import LONGEST_PREFIX
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_pieces import WordPieces
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.serving.graph_model import GraphModel, build_graph, compute_in_blocks
+from keras_nplm.serving.graph_model import build_graph, compute_in_blocks
 from keras_nplm.serving.prefixes import UnfinishedWords, WordTable, propose_words
 from keras_nplm.serving.text import TextGraph, gather_ngrams
 from keras_nplm.serving.word_search import WordSearch
@@ -32,30 +29,6 @@ _CONTEXT_IDS = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class ServedModel:
-    """What the served functions of a language model share: its graphs and the limits of answers.
-
-    Attributes:
-        codec: the tokenizer and the vocabulary in Python.
-        network: the only network in the model, whose word vectors are served; else None.
-        model: P(w | context) as a graph.
-        text: the codec as a graph.
-        completions: the words by their prefix: a table of them, or a search for the words of
-            which the tokens are parts.
-        top_k: the wanted number of words in an answer.
-        max_text_length: limit of a text in bytes.
-    """
-
-    codec: TextCodec
-    network: ContextNetwork | None
-    model: GraphModel
-    text: TextGraph
-    completions: WordTable | WordSearch
-    top_k: int
-    max_text_length: int
-
-
 class ServedFunction(tf.Module):
     """A function that the server calls by its signature name.
 
@@ -66,6 +39,7 @@ class ServedFunction(tf.Module):
         signature_name: the name in a request.
         description: what the model card says of it.
         inputs, outputs: what the model card says of each tensor. "{max_text_length}" is filled in.
+        needs_network: whether a language model without a network lacks it.
         compute: function from the tensors of the inputs, in their order, to those of the outputs by
             name.
     """
@@ -74,21 +48,17 @@ class ServedFunction(tf.Module):
     description: ClassVar[str]
     inputs: ClassVar[Mapping[str, str]]
     outputs: ClassVar[Mapping[str, str]]
+    needs_network: ClassVar[bool] = False
     compute: Callable[..., dict[str, tf.Tensor]]
 
-    def __init__(self, served: ServedModel):
+    def __init__(self, served: "ServingModule"):
         super().__init__()
         self.model = served.model
         self.text = served.text
         self.max_text_length = served.max_text_length
-        proposed = served.codec.proposed_ids
+        proposed = served.language_model.codec.proposed_ids
         self.first = int(proposed[0])  # the least id that may be returned
         self.top_k = min(served.top_k, len(proposed))
-
-    @classmethod
-    def is_possible(cls, served: ServedModel) -> bool:
-        """Return whether a language model has this function."""
-        return True
 
     def specify_inputs(self) -> list[tf.TensorSpec]:
         """Return the shape, dtype and name of each input. Default: texts, string [B]."""
@@ -170,12 +140,12 @@ class PredictNext(WordFunction):
         "hold n-1 tokens",
     }
 
-    def __init__(self, served: ServedModel):
+    def __init__(self, served: "ServingModule"):
         super().__init__(served)
-        self.predicts_end = served.codec.predicts_end
+        self.predicts_end = self.text.predicts_end
         self.search: WordSearch | None = None
         # next words are composed of subwords and bytes; after characters come characters
-        composes_words = served.codec.tokenizer.searches_words
+        composes_words = served.language_model.tokenizer.searches_words
         if composes_words and isinstance(served.completions, WordSearch):
             self.search = served.completions
 
@@ -210,14 +180,12 @@ class CompletePrefix(WordFunction):
         "than k words fit; NaN as in `predict_next`",
     }
 
-    def __init__(self, served: ServedModel):
+    def __init__(self, served: "ServingModule"):
         super().__init__(served)
         self.completions = served.completions
-        self.lowers = served.codec.tokenizer.lowers
-        longest = LONGEST_PREFIX
-        if isinstance(self.completions, WordTable):
-            longest = self.completions.longest
-        self.unfinished = UnfinishedWords(served.codec.tokenizer, longest)
+        tokenizer = served.language_model.tokenizer
+        self.lowers = tokenizer.lowers
+        self.unfinished = UnfinishedWords(tokenizer, self.completions.longest)
         self.top_k = min(served.top_k, self.model.vocabulary_size - len(SPECIALS))
 
     def compute(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -225,12 +193,13 @@ class CompletePrefix(WordFunction):
         if isinstance(self.completions, WordSearch):
             return self.search_any_case(self.completions, contexts, typed)
         table = self.completions
-        first = len(SPECIALS)
-        most = min(self.top_k * table.most_variants, self.model.vocabulary_size - first)
+        number = self.model.vocabulary_size - len(SPECIALS)
+        most = min(self.top_k * table.most_variants, number)
 
         def rank(context_ids: tf.Tensor, rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
             fits, is_other = table.match(typed[rows])
-            ids, probabilities = self.model.most_probable(context_ids, first, most, fits[:, first:])
+            first = len(SPECIALS)
+            ids, probabilities = self.model.most_probable(context_ids, first, most, fits)
             words = tf.where(probabilities > 0, tf.gather(self.text.words, ids), "")
             return propose_words(typed[rows], is_other, words, probabilities, self.top_k)
 
@@ -368,15 +337,12 @@ class Embed(ServedFunction):
         "vectors": "C(word), or C(`<unk>`) for an out-of-vocabulary word",
         "ids": "token id; 1 (`<unk>`) for an out-of-vocabulary word",
     }
+    needs_network = True
 
-    def __init__(self, served: ServedModel):
+    def __init__(self, served: "ServingModule"):
         super().__init__(served)
-        assert served.network is not None  # see `is_possible`
-        self.C = served.network.embed.C.value
-
-    @classmethod
-    def is_possible(cls, served: ServedModel) -> bool:
-        return served.network is not None
+        network = cast(ContextNetwork, served.language_model.network)
+        self.C = network.embed.C.value
 
     def compute(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
         ids = self.text.look_up(decode_texts(words))
@@ -397,6 +363,13 @@ class ServingModule(tf.Module):
     """A language model of any kind as a module with the functions that TF Serving calls.
 
     Attributes:
+        language_model: the language model.
+        model: P(w | context) as a graph.
+        text: the codec as a graph.
+        completions: the words by their prefix: a table of them, or a search for the words of
+            which the tokens are parts.
+        top_k: the wanted number of words in an answer.
+        max_text_length: limit of a text in bytes.
         functions: the served functions by their signature names.
 
     Raises:
@@ -407,28 +380,21 @@ class ServingModule(tf.Module):
         self, language_model: LanguageModel, top_k: int = 10, max_text_length: int = MAX_TEXT_LENGTH
     ):
         super().__init__(name="keras_nplm")
-        model = build_graph(language_model.model)
-        codec = language_model.codec
-        text = TextGraph(codec.vocabulary, codec.tokenizer, codec.boundary)
-        index = codec.word_index
-        completions: WordTable | WordSearch
+        self.language_model = language_model
+        self.model = build_graph(language_model.model)
+        self.text = TextGraph(language_model.codec)
+        self.top_k = top_k
+        self.max_text_length = max_text_length
+        index = language_model.codec.word_index
+        self.completions: WordTable | WordSearch
         if isinstance(index, WordPieces):
-            completions = WordSearch(model, index, top_k)
+            self.completions = WordSearch(self.model, index, top_k)
         else:
-            completions = WordTable(index)
-        served = ServedModel(
-            codec=codec,
-            network=language_model.network,
-            model=model,
-            text=text,
-            completions=completions,
-            top_k=top_k,
-            max_text_length=max_text_length,
-        )
+            self.completions = WordTable(index)
         self.functions: dict[str, ServedFunction] = {}
         for function in FUNCTIONS:
-            if function.is_possible(served):
-                self.functions[function.signature_name] = function(served)
+            if language_model.network is not None or not function.needs_network:
+                self.functions[function.signature_name] = function(self)
 
     def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """Return the functions by name, each with its input signature, as TensorFlow functions."""

@@ -1,14 +1,11 @@
-"""Tokenizer and vocabulary lookup as TensorFlow operations: text in, token ids out, as in
-Python.
-"""
+"""A codec as TensorFlow operations: text in, token ids out, as in Python."""
 
 import tensorflow as tf
 
-from keras_nplm.data.boundary import padding_id, predicts_end
+from keras_nplm.data.boundary import padding_id
 from keras_nplm.data.ids import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.data.text_ops import decode_texts
-from keras_nplm.data.tokenizers.base import Tokenizer
-from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.language_model.codec import TextCodec
 
 # of a text, `contexts` reads first these bytes for each token of a context, and these once
 BYTES_PER_TOKEN = 12
@@ -17,8 +14,7 @@ _GROWTH = 4  # if they hold too few tokens, it reads this many times more bytes
 
 
 class TextGraph(tf.Module):
-    """The tokenizer and the vocabulary of a language model as TensorFlow operations, with the ids
-    of Python.
+    """The codec of a language model as TensorFlow operations, with the ids of Python.
 
     Bytes that are not UTF-8 become U+FFFD. `<pad>`, `<s>` and `</s>` in a text become `<unk>`,
     since an error fails a whole batch.
@@ -31,9 +27,11 @@ class TextGraph(tf.Module):
         InputError: the tokenizer is a class of your own without the methods to serve it.
     """
 
-    def __init__(self, vocabulary: Vocabulary, tokenizer: str | Tokenizer, boundary: str):
+    def __init__(self, codec: TextCodec):
         super().__init__()
-        self.boundary = boundary
+        vocabulary = codec.vocabulary
+        self.padding = padding_id(codec.boundary)
+        self.predicts_end = codec.predicts_end
         self.words = tf.constant(vocabulary.words)  # [|V|]
         ids = {word: i for word, i in vocabulary.ids.items() if i >= len(SPECIALS)}
         for form, word in (vocabulary.forms or {}).items():
@@ -43,17 +41,13 @@ class TextGraph(tf.Module):
         )
         self.table = tf.lookup.StaticHashTable(entries, default_value=UNK_ID)
         # an attribute, so that its tables are saved
-        self.tokens = vocabulary.tokenizer(tokenizer).build_graph(self.look_up)
+        self.tokens = codec.tokenizer.build_graph(self.look_up)
 
     def look_up(self, words: tf.Tensor) -> tf.Tensor:
         """Return the ids of words, int32 of the same shape; the id of `<unk>` for an
         out-of-vocabulary word.
         """
         return tf.cast(self.table.lookup(words), tf.int32)
-
-    def ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return the token ids of texts: string [B] to int32 [B, (T)]."""
-        return self.tokens.encode(decode_texts(texts))
 
     def contexts(
         self, texts: tf.Tensor, order: int, max_length: int
@@ -99,7 +93,7 @@ class TextGraph(tf.Module):
         """Return the last ids of each row, int32 [B, number], padded at the front."""
         places = ids.row_limits()[:, None] + tf.range(-number, 0, dtype=tf.int64)  # [B, number]
         inside = places >= ids.row_starts()[:, None]
-        padded = tf.concat([[padding_id(self.boundary)], ids.flat_values], axis=0)
+        padded = tf.concat([[self.padding], ids.flat_values], axis=0)
         return tf.gather(padded, tf.where(inside, places + 1, 0))
 
     def ngrams(self, sentences: tf.Tensor, order: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -111,9 +105,9 @@ class TextGraph(tf.Module):
             the numbers of their sentences, int64 [N].
         """
         ids = self.tokens.encode_sentences(decode_texts(sentences))
-        first_contexts = tf.fill([tf.size(sentences), order - 1], padding_id(self.boundary))
+        first_contexts = tf.fill([tf.size(sentences), order - 1], self.padding)
         parts = [tf.RaggedTensor.from_tensor(first_contexts), ids]
-        if predicts_end(self.boundary):
+        if self.predicts_end:
             num_ends = tf.cast(ids.row_lengths() > 0, tf.int64)  # a blank text is no sentence
             ends = tf.fill([tf.reduce_sum(num_ends)], EOS_ID)
             parts.append(tf.RaggedTensor.from_row_lengths(ends, num_ends, validate=False))

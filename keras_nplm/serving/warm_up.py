@@ -4,7 +4,7 @@ The first request of a signature builds its graph, for seconds. A server that ha
 answers its first client in milliseconds.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ FILE = "tf_serving_warmup_requests"  # in `assets.extra/`
 def write_warm_up_requests(
     directory: Path,
     name: str,
-    signatures: Mapping[str, Iterable[tf.TensorSpec]],
+    signatures: Mapping[str, tf.types.experimental.PolymorphicFunction],
     examples: Mapping[str, list[Any]],
 ) -> None:
     """Write a warm-up request for each signature: TFRecords of the message `PredictionLog`.
@@ -24,7 +24,7 @@ def write_warm_up_requests(
     Args:
         directory: the directory of the SavedModel.
         name: the name of the served model.
-        signatures: the inputs of each signature, by its name.
+        signatures: the served functions by name.
         examples: an example of each input, by its name; see `build_examples`.
 
     Reference: https://www.tensorflow.org/tfx/serving/saved_model_warmup
@@ -32,8 +32,11 @@ def write_warm_up_requests(
     path = directory / "assets.extra" / FILE
     path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
-        for signature, specs in signatures.items():
-            tensors = {spec.name: tf.constant(examples[spec.name], spec.dtype) for spec in specs}
+        for signature, function in signatures.items():
+            tensors = {
+                spec.name: tf.constant(examples[spec.name], spec.dtype)
+                for spec in function.input_signature
+            }
             writer.write(_encode_request(name, signature, tensors))
 
 

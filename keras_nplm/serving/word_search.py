@@ -1,5 +1,5 @@
 """The beam search for words of subwords or characters as TensorFlow operations, with the steps of
-`complete_words` in Python.
+`completion.search_words` in Python.
 """
 
 from typing import NamedTuple
@@ -31,16 +31,18 @@ class _State(NamedTuple):
 
 
 class WordSearch(tf.Module):
-    """A beam search for the most probable words of a model of pieces; see `complete_words`.
+    """A beam search for the most probable words of a model of pieces; see `search_words`.
 
     Attributes:
         top_k: number of words that `complete` returns.
+        longest: characters of a prefix that it completes.
     """
 
     def __init__(self, model: GraphModel, pieces: WordPieces, top_k: int):
         super().__init__()
         self.model = model
         self.top_k = top_k
+        self.longest = completion.LONGEST_PREFIX
         self._size = len(pieces.texts)
         self._num_wanted, self._beam = completion.choose_beam(top_k, self._size)
         rows = _MOST_NUMBERS // (self._beam * self._size)
@@ -91,7 +93,7 @@ class WordSearch(tf.Module):
     def _complete_words(
         self, context_ids: tf.Tensor, prefix: tf.Tensor, begin: tf.Tensor, with_end: bool
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        is_long = tf.strings.length(prefix, "UTF8_CHAR") > completion.LONGEST_PREFIX
+        is_long = tf.strings.length(prefix, "UTF8_CHAR") > self.longest
         prefix = tf.where(is_long, "", prefix)
         wanted = tf.strings.length(prefix)
         fits = self._find_fitting(prefix) & ~is_long

@@ -7,15 +7,14 @@ import math
 import os
 import shutil
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
 from keras_nplm.data.ids import SPECIALS
-from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.stages import Stages
+from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
@@ -48,7 +47,7 @@ def write_background(run: Run, source: str | os.PathLike | None = None) -> None:
 def _make_background(run: Run, source: str | os.PathLike | None) -> None:
     directory = run.directory
     boundary = run.options.text.boundary
-    size = run.options.network.head.shortlist
+    size = run.options.network.head.shortlist_size
     largest = len(run.vocabulary) - len(SPECIALS)
     accepted = f"1 to {largest}, the number of words in the vocabulary"
     check_argument("shortlist_size", (size or 0) <= largest, accepted, size)
@@ -77,7 +76,7 @@ def _estimate(run: Run, path: Path) -> None:
         for order in range(2, min(network.order, MOST_NGRAM_ORDER) + 1):
             candidate = folder / f"{order}.npz"
             model = write_kneser_ney(candidate, run.encoded, order, boundary)
-            perplexity = cast(float, evaluate(model, held_out)["perplexity"])
+            perplexity = evaluate(model, held_out)["perplexity"]
             if perplexity > lowest * (1 - _LEAST_GAIN):
                 break
             os.replace(candidate, path)
@@ -91,12 +90,8 @@ def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
     list.
     """
     source = LanguageModel.load(directory)
-    wanted = TokenOptions(
-        "this training run",
-        run.vocabulary,
-        get_tokenizer(run.encoded.tokenizer),
-        run.options.text.boundary,
-    )
+    codec = TextCodec(run.vocabulary, run.encoded.tokenizer, run.options.text.boundary)
+    wanted = TokenOptions("this training run", codec)
     check_same_tokens(wanted, TokenOptions.of_model(directory, source))
     first_outside = run.options.network.target_limit
     for split in run.held_out_splits:

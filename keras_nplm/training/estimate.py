@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.data.corpus import HELD_OUT, Corpus
+from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.fixed_vocabulary import FixedVocabulary
 from keras_nplm.data.tokenizers.base import Tokenizer
@@ -26,7 +26,7 @@ from keras_nplm.language_model.directory import read_metrics
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import NGRAMS_FILE, CountFile
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
-from keras_nplm.models.text_figures import evaluate_split
+from keras_nplm.models.text_figures import evaluate_splits
 from keras_nplm.training.methods import EstimationRun, Method, NgramOptions
 from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import describe_fixed_vocabulary, prepare_text
@@ -110,7 +110,7 @@ def _estimate(method: Method, run: EstimationRun) -> dict[str, Any]:
     model = method.estimate_and_save(run)
     seconds = time.perf_counter() - began
     cpu_seconds = time.process_time() - cpu_began
-    metrics = evaluate_splits(model, run.encoded, load_spelling(run.directory))
+    metrics = time_evaluation(model, run.encoded, load_spelling(run.directory))
     metrics.update(model.compute_figures())
     metrics["seconds"] = round(seconds, 2)
     metrics["cpu_seconds"] = round(cpu_seconds, 2)
@@ -136,17 +136,17 @@ def import_arpa(
     the name of the `tokenizer`.
     """
     # all of `LanguageModel`, which `estimate` does not need
-    from keras_nplm.language_model.arpa_models import read_arpa_model
+    from keras_nplm.language_model.arpa_models import TOKENIZER, read_arpa_model
+    from keras_nplm.language_model.language_model import LanguageModel
 
     path = fetch(path)
     given_words, spelling = _load_words(vocabulary)
     with open_output(directory) as local, lock_new_directory(local):
-        imported = read_arpa_model(
+        model, codec = read_arpa_model(
             path,
             vocabulary=given_words,
             spelling=spelling,
-            tokenizer=tokenizer,
-            normalise=normalise,
+            tokenizer=add_steps(tokenizer or TOKENIZER, normalise),
             boundary=boundary,
         )
         if spelling is None:
@@ -155,9 +155,9 @@ def import_arpa(
                 "one of another model, add --vocabulary DIR/vocabulary.txt.",
                 file=sys.stderr,
             )
-        imported.save(local)
-    figures = imported.model.compute_figures()
-    return {**figures, "words": len(imported.vocabulary), "tokenizer": imported.tokenizer_name}
+        LanguageModel.of(model, codec).save(local)
+    figures = model.compute_figures()
+    return {**figures, "words": len(codec.vocabulary), "tokenizer": codec.tokenizer.name}
 
 
 def _load_words(
@@ -228,18 +228,14 @@ def estimate_from_counts(
     return {**model.compute_figures(), "words": len(words), "tokenizer": chosen.name}
 
 
-def evaluate_splits(
+def time_evaluation(
     model: NextWordModel, corpus: EncodedCorpus, spelling: SpellingModel | None
 ) -> dict:
     """Evaluate on validation and test, where the corpus has them, and measure the n-grams scored
     per CPU second.
     """
     began = time.process_time()
-    metrics: dict[str, Any] = {
-        split: evaluate_split(model, corpus, split, None, spelling)
-        for split in HELD_OUT
-        if split in corpus.splits
-    }
+    metrics: dict[str, Any] = evaluate_splits(model, corpus, spelling)
     scored = sum(figures["tokens"] for figures in metrics.values())
     if scored:
         metrics["scored_per_second"] = round(scored / (time.process_time() - began))

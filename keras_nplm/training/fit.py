@@ -288,7 +288,7 @@ def _keep_better(
 ) -> bool:
     """Keep a network that changes nothing, if the n-gram model alone is better on validation."""
     alone = evaluate(background, ids)["perplexity"]
-    if alone is None or perplexity <= alone:
+    if perplexity <= alone:
         return False
     print(
         "Warning: no epoch is better than the n-gram model alone: validation perplexity "

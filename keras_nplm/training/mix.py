@@ -17,12 +17,7 @@ from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.remote import display_url, fetch, open_output
 from keras_nplm.io.stages import lock_new_directory, read_manifest
-from keras_nplm.language_model.arpa_models import (
-    check_arpa_file,
-    is_arpa_file,
-    open_model,
-    read_arpa_model,
-)
+from keras_nplm.language_model.arpa_models import check_arpa_file, is_arpa_file, read_arpa_model
 from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
 from keras_nplm.language_model.directory import read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
@@ -37,7 +32,7 @@ from keras_nplm.models.caches import (
 )
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.models.ngrams import NGRAMS_FILE, FrequencyBins, count_ngrams
-from keras_nplm.training.estimate import evaluate_splits
+from keras_nplm.training.estimate import time_evaluation
 
 _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, as in the paper
 # of a unigram or n-gram cache, of which validation chooses one
@@ -86,7 +81,6 @@ def mix(
         the content of `metrics.json`: `weights`, `components` and their `sources`, the values of
         caches, and exact `validation` and `test` figures if a directory has an encoded corpus.
         `warnings` names the models, if any, that were trained on its validation or test text.
-        `vocabulary_scope` is there if the vocabulary has the words of all splits.
 
     Raises:
         InputError: the models do not match, an option is invalid, or the output exists.
@@ -98,7 +92,7 @@ def mix(
     }
     _check_values(weights, by_frequency, caches, cache_length)
     with open_output(output) as local, lock_new_directory(local):
-        parts, scopes = _load_parts(directories)
+        parts = _load_parts(directories)
         vocabulary = parts[0].vocabulary
         boundary = parts[0].boundary
         corpus = _find_corpus(parts)
@@ -123,13 +117,14 @@ def mix(
         metrics["sources"] = [*map(display_url, directories), *(model.kind for model in made)]
         if corpus:
             corpus.link(local / "corpus")
-            metrics.update(evaluate_splits(mixture, corpus, spelling))
+            metrics.update(time_evaluation(mixture, corpus, spelling))
         if warnings:
             metrics["warnings"] = warnings
-        if "corpus" in scopes:
-            metrics["vocabulary_scope"] = "corpus"
         write_json(local / "metrics.json", metrics)
-        LanguageModel(mixture, vocabulary, parts[0].tokenizer, boundary, spelling).save(local)
+        scopes = [part.codec.vocabulary_scope for part in parts]
+        scope = "corpus" if "corpus" in scopes else scopes[0]
+        codec = parts[0].codec.replace(spelling=spelling, vocabulary_scope=scope)
+        LanguageModel.of(mixture, codec).save(local)
     return metrics
 
 
@@ -154,9 +149,8 @@ def _check_values(
 
 def _load_parts(
     directories: Sequence[str | os.PathLike],
-) -> tuple[list[LanguageModel], set[str]]:
-    """Load models, which must have one vocabulary, tokenizer and boundary, and return them with the
-    scopes of their vocabulary.
+) -> list[LanguageModel]:
+    """Load models, which must have one vocabulary, tokenizer and boundary.
 
     ARPA files get the vocabulary and the tokenizer of the first directory, or of the first file.
     """
@@ -167,20 +161,22 @@ def _load_parts(
     in_order = sorted(checked, key=is_arpa_file)
     for path in in_order:
         if not parts or not is_arpa_file(path):
-            parts[path] = open_model(path)
+            parts[path] = LanguageModel.load(path)
             continue
         first = parts[in_order[0]]
         check_arpa_file(path)
-        parts[path] = read_arpa_model(
-            path,
-            vocabulary=first.vocabulary,
-            spelling=first.spelling,
-            tokenizer=first.tokenizer,
+        parts[path] = LanguageModel.of(
+            *read_arpa_model(
+                path,
+                vocabulary=first.vocabulary,
+                spelling=first.spelling,
+                tokenizer=first.tokenizer,
+            )
         )
     described = [TokenOptions.of_model(path, part) for path, part in parts.items()]
     for options in described[1:]:
         check_same_tokens(described[0], options)
-    return [parts[path] for path in checked], {options.vocabulary_scope for options in described}
+    return [parts[path] for path in checked]
 
 
 def _fit(

@@ -21,7 +21,7 @@ network with the layer in `tests/every_network.py`, and its formula in `tests/fo
 import dataclasses
 import itertools
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.fields import Option, check_values
@@ -199,7 +199,7 @@ class NoLayer(Hidden, kind="none"):
     def fits(self, whole: "Network") -> str:
         if whole.head.has_hidden_layer:
             return ""
-        return self.need("direct_connections", whole.head.has_direct_connections, True)
+        return self.need("direct_connections", whole.head.direct_connections, True)
 
     def width(self, network: "Network", x_width: int) -> int:
         return x_width if network.head.has_hidden_layer else 0
@@ -232,9 +232,7 @@ class Tanh(Hidden, kind="tanh"):
     def build(self, network: "Network") -> "Layer | None":
         from keras_nplm.layers.hidden import TanhHidden
 
-        return TanhHidden(
-            self.hidden_units, dropout=self.dropout, name="hidden", dtype=network.dtype
-        )
+        return TanhHidden(**dataclasses.asdict(self), name="hidden", dtype=network.dtype)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -261,15 +259,7 @@ class Deep(Tanh, kind="deep"):
     def build(self, network: "Network") -> "Layer | None":
         from keras_nplm.layers.deep_hidden import DeepHidden
 
-        return DeepHidden(
-            self.hidden_units,
-            activation=self.activation,
-            residual_blocks=self.residual_blocks,
-            layer_norm=self.layer_norm,
-            dropout=self.dropout,
-            name="hidden",
-            dtype=network.dtype,
-        )
+        return DeepHidden(**dataclasses.asdict(self), name="hidden", dtype=network.dtype)
 
 
 # Heads: from features to the scores of the words
@@ -281,24 +271,13 @@ class Head(Part, choice="head"):
 
     Attributes:
         has_hidden_layer: whether the head sees x, and has a hidden layer of its own.
-        has_direct_connections: whether the head has W beside it.
-        is_tied: whether C is its matrix.
-        shortlist: s if it scores the s most frequent words alone, else None.
+        direct_connections, tied_output, shortlist_size: see `Linear`, which has them as options.
     """
 
     has_hidden_layer: ClassVar[bool] = False
-
-    @property
-    def has_direct_connections(self) -> bool:
-        return False
-
-    @property
-    def is_tied(self) -> bool:
-        return False
-
-    @property
-    def shortlist(self) -> int | None:
-        return None
+    direct_connections = False
+    tied_output = False
+    shortlist_size = cast("int | None", None)
 
     def count_outputs(self, vocabulary_size: int) -> int:
         """Return the number of words that have a score."""
@@ -334,18 +313,6 @@ class Linear(Head, kind="linear"):
 
     shortlist_size: Annotated[int | None, Option(least=1, example=2000, advanced=True)] = None
     """s, short-list: the network predicts the s most frequent words, an n-gram model the others"""
-
-    @property
-    def has_direct_connections(self) -> bool:
-        return self.direct_connections
-
-    @property
-    def is_tied(self) -> bool:
-        return self.tied_output
-
-    @property
-    def shortlist(self) -> int | None:
-        return self.shortlist_size
 
     def fits(self, whole: "Network") -> str:
         rank, size = self.output_rank, self.shortlist_size
@@ -413,9 +380,9 @@ class Adaptive(Head, kind="adaptive"):
         return (
             self.need("network", whole.network.kind, ContextAlone.kind)
             or _need_all_scores(self, whole.objective)
-            or self.need("held_out_mass", whole.objective.smoothing, 0)
+            or self.need("held_out_mass", whole.objective.held_out_mass, 0)
             # its log Z is 0
-            or self.need("self_normalisation", whole.objective.log_z_penalty, 0)
+            or self.need("self_normalisation", whole.objective.self_normalisation, 0)
         )
 
     def count(
@@ -473,9 +440,8 @@ class Energy(Head, kind="energy"):
     def build(self, network: "Network", vocabulary_size: int) -> "HeadLayer":
         from keras_nplm.layers.heads.energy import EnergyHead
 
-        return EnergyHead(
-            vocabulary_size, self.hidden_units, self.dropout, name="prob", dtype=network.dtype
-        )
+        own = dataclasses.asdict(self)
+        return EnergyHead(vocabulary_size, **own, name="prob", dtype=network.dtype)
 
 
 # Objectives: what training minimises
@@ -488,23 +454,16 @@ class Objective(Part, choice="objective"):
     Attributes:
         is_sampled: whether it needs the scores of the target and of negative samples alone.
         keeps_log_z: whether log Z stays near 0.
-        log_z_penalty: weight of a penalty on (log Z)^2.
-        smoothing: mass for words unseen in training.
+        self_normalisation, held_out_mass: see `Likelihood`, which has them as options.
     """
 
     is_sampled: ClassVar[bool] = False
+    self_normalisation = 0.0
+    held_out_mass = 0.0
 
     @property
     def keeps_log_z(self) -> bool:
-        return self.log_z_penalty > 0
-
-    @property
-    def log_z_penalty(self) -> float:
-        return 0.0
-
-    @property
-    def smoothing(self) -> float:
-        return 0.0
+        return self.self_normalisation > 0
 
     def count_scored(self, outputs: int) -> int:
         """Return of how many words a loss needs the scores."""
@@ -532,14 +491,6 @@ class Likelihood(Objective, kind="likelihood"):
     held_out_mass: Annotated[float, Option(least=0, below=1, advanced=True)] = 0.0
     """label-smoothing mass for words unseen in training: not comparable with models of mass 0; not
     with the head adaptive"""
-
-    @property
-    def log_z_penalty(self) -> float:
-        return self.self_normalisation
-
-    @property
-    def smoothing(self) -> float:
-        return self.held_out_mass
 
     def build(self, network: "Network", seed: int) -> "ObjectiveLayer":
         from keras_nplm.layers.objectives.likelihood import Likelihood
@@ -650,7 +601,7 @@ class WithNgramModel(Kind, kind="hybrid"):
     def fits(self, whole: "Network") -> str:
         return (
             _need_all_scores(self, whole.objective)
-            or self.need("shortlist_size", whole.head.shortlist, None)
+            or self.need("shortlist_size", whole.head.shortlist_size, None)
             or self.need("interpolated", whole.interpolated, False)
         )
 
@@ -721,7 +672,7 @@ class Network:
     @property
     def model_kind(self) -> str:
         """The kind of the trained model in `config.json`."""
-        if self.head.shortlist is not None:
+        if self.head.shortlist_size is not None:
             return "shortlist"
         if self.network.reads_ngram_model:
             return "hybrid"
@@ -740,7 +691,7 @@ class Network:
     @property
     def target_limit(self) -> int | None:
         """The id from which on words are not training targets, or None if all words are."""
-        return None if self.head.shortlist is None else self.head.count_outputs(0)
+        return None if self.head.shortlist_size is None else self.head.count_outputs(0)
 
     @property
     def embedding(self) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Sgd(Optimizer, kind="sgd"):
         if row_clipnorm is None and network.order > _LONG_ORDER:
             row_clipnorm = _ROW_CLIPNORM
         # with all words in each loss the gradient for C is dense, too, and usually longer
-        is_clipped = network.head.is_tied and network.objective.is_sampled
+        is_clipped = network.head.tied_output and network.objective.is_sampled
         return LazySGD(
             rate,
             row_clipnorm=row_clipnorm,

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import cast
 
 import numpy as np
 import tensorflow as tf
@@ -39,7 +38,7 @@ class Reading:
     open_training: OpenBatches
     open_validation: OpenBatches | None
     validation_ids: np.ndarray | None
-    background: NextWordModel | None = None
+    background: NextWordModel | None
 
     def complete(self, network: ContextNetwork) -> NextWordModel:
         """Return the network as a language model, with the n-gram model inside if it has one."""
@@ -50,45 +49,21 @@ class Reading:
 
 def open_texts(run: Run) -> Reading:
     """Open the texts of a run in the form that its network reads."""
-    if run.options.network.network.reads_ngram_model:
-        return _read_with_ngram_model(run)
-    segment = run.options.training.segment
-    training = _open_training(run)
-    if "validation" not in run.encoded.splits:
-        return Reading(open_form(training, segment), None, None)
-    validation = _open_validation(run)
-    return Reading(
-        open_form(training, segment),
-        open_form(validation, segment),
-        cast(np.ndarray, validation.ids),
-    )
-
-
-def _read_with_ngram_model(run: Run) -> Reading:
-    """Open the texts of a run for a network with an n-gram model inside."""
-    training = _open_training(run)
-    validation = _open_validation(run)
     segment = run.options.training.segment
     boundary = run.options.text.boundary
-    size = len(run.vocabulary)
-    background = load_component(run.directory, BACKGROUND, boundary, size)
-    jackknife = Jackknife(training.ids, size, background.order, boundary)
-    return Reading(
-        open_form(jackknife.assign_parts(training), segment, jackknife),
-        open_form(validation, segment, background),
-        cast(np.ndarray, validation.ids),
-        background,
-    )
-
-
-def _open_training(run: Run) -> NgramSource:
-    """Return the n-grams of training."""
-    return _open_source(run, run.encoded.for_training())
-
-
-def _open_validation(run: Run) -> NgramSource:
-    """Return the n-grams of validation."""
-    return _open_source(run, run.encoded.ids("validation"))
+    training = _open_source(run, run.encoded.for_training())
+    background = jackknife = None
+    if run.options.network.network.reads_ngram_model:
+        size = len(run.vocabulary)
+        background = load_component(run.directory, BACKGROUND, boundary, size)
+        jackknife = Jackknife(training.ids, size, background.order, boundary)
+        training = jackknife.assign_parts(training)
+    open_training = open_form(training, segment, jackknife)
+    if "validation" not in run.encoded.splits:
+        return Reading(open_training, None, None, background)
+    ids = run.encoded.ids("validation")
+    open_validation = open_form(_open_source(run, ids), segment, background)
+    return Reading(open_training, open_validation, ids, background)
 
 
 def _open_source(run: Run, ids: TextIds) -> NgramSource:

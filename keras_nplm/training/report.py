@@ -195,7 +195,7 @@ def _compare_models(
             f"{'lower' if change < 0 else 'higher'} than that of a Kneser-Ney model (interpolated, "
             "modified) of the same text."
         )
-        if mass := find_held_out_mass(language_model.model, config):
+        if mass := find_held_out_mass(language_model):
             comparison += (
                 f" They are not comparable: the network has `held_out_mass` {mass:g}, and "
                 f"{HELD_OUT_KNOWLEDGE}."

@@ -149,7 +149,11 @@ def prepare_run(request: Request, directory: Path) -> Run:
     """
     encoded, vocabulary = prepare_text(directory, request.corpus, request.text, CHECKPOINTS)
     options = _choose(request, directory, encoded)
-    config = describe_run(options, request.background, request.vectors)
+    config = {**options.write_config(), "kind": options.network.model_kind}
+    if request.background is not None:
+        config["background"] = display_url(request.background)
+    if (vectors := request.vectors) is not None:
+        config["vectors"] = f"{display_url(vectors)} ({identify_content(vectors)})"
     config.update(request.corpus.describe())
     return Run(directory, options, config, encoded, vocabulary, request.vectors)
 
@@ -190,17 +194,3 @@ def _choose_without_validation(request: Request, statistics: TextStatistics) -> 
         given["network"] = "context"
         chosen = choose_options(given, statistics, replicas=request.replicas)
     return chosen
-
-
-def describe_run(
-    options: Options,
-    background: str | os.PathLike | None,
-    vectors: str | os.PathLike | None = None,
-) -> dict[str, Any]:
-    """Return what `config.json` records of a run, without its text."""
-    config = {**options.write_config(), "kind": options.network.model_kind}
-    if background is not None:
-        config["background"] = display_url(background)
-    if vectors is not None:
-        config["vectors"] = f"{display_url(vectors)} ({identify_content(vectors)})"
-    return config

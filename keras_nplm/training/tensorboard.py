@@ -8,7 +8,7 @@ import string
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import keras
 import numpy as np
@@ -24,7 +24,6 @@ from keras_nplm.io.lock import check_locks
 from keras_nplm.io.text import escape_formula
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.lookup import rows
-from keras_nplm.models.networks.context_network import ContextNetwork
 
 _PROJECTOR = (
     'embeddings {\n  tensor_name: "C"\n  tensor_path: "C.tsv"\n  metadata_path: "metadata.tsv"\n}\n'
@@ -82,7 +81,6 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         **kwargs: Any,
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
-        model = cast(ContextNetwork, language_model.network)
         for prompt in prompts:
             # raises its errors now, not after the first epoch
             language_model.generate(prompt, _SAMPLED_WORDS)
@@ -91,12 +89,12 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         self.batch_size = batch_size
         self.hparams = {k: v for k, v in (hparams or {}).items() if v is not None}
         self.word_counts = word_counts
-        ids = np.arange(len(SPECIALS), model.vocabulary_size)
+        ids = np.arange(len(SPECIALS), len(language_model.vocabulary))
         if word_counts is not None:
             ids = ids[np.argsort(-np.asarray(word_counts)[ids], kind="stable")]
         self.projector_ids = ids[:_PROJECTOR_WORDS]
         self._began_at = 0.0
-        self._trained_at: float | None = None
+        self._trained_at = 0.0  # 0 in training
         self._updates_before = 0
 
     def set_model(self, model: keras.Model) -> None:
@@ -111,7 +109,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         super().on_epoch_begin(epoch, logs)
         self._updates_before = self._count_updates()
         self._began_at = time.perf_counter()
-        self._trained_at = None
+        self._trained_at = 0.0
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         # without logs Keras skips 80 µs of work per batch, which would write nothing
@@ -139,7 +137,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         training["learning_rate"] = float(ops.convert_to_numpy(self.model.optimizer.learning_rate))
         if self.batch_size:
             updates = self._count_updates() - self._updates_before
-            seconds = (self._trained_at or time.perf_counter()) - self._began_at
+            seconds = self._trained_at - self._began_at
             training["ngrams_per_second"] = updates * self.batch_size / seconds
         scalars = _name_tags(training)
         names: collections.Counter[str] = collections.Counter()

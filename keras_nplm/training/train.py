@@ -42,7 +42,7 @@ from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.log_z import LogZ
 from keras_nplm.models.shortlist import BACKGROUND, NETWORK, Shortlist, measure_coverage
 from keras_nplm.models.spelling import load_spelling
-from keras_nplm.models.text_figures import evaluate_split
+from keras_nplm.models.text_figures import evaluate_splits
 from keras_nplm.training.adaptive_default import complete_command, describe_choice
 from keras_nplm.training.background import write_background
 from keras_nplm.training.checkpoint import remove_checkpoints
@@ -307,7 +307,11 @@ def _evaluate(run: Run) -> dict:
     )
     fitted = read_json(directory / "history.json")
     history = fitted["epochs"]
-    metrics = _evaluate_splits(run, model)
+    collectors: list[Collector] = []
+    if isinstance(model, ContextNetwork) and run.options.network.objective.keeps_log_z:
+        collectors.append(LogZ())
+    spelling = load_spelling(directory)
+    metrics: dict[str, Any] = evaluate_splits(model, run.encoded, spelling, collectors)
     if isinstance(model, Shortlist):
         metrics["coverage"] = _measure_coverage(run, model)
     if isinstance(model, Mixture):
@@ -352,18 +356,6 @@ def _fit_mixture(run: Run) -> None:
         for number in (NETWORK, BACKGROUND)
     ]
     save_own_files(run.directory, fit_mixture(parts, run.encoded.ids("validation")))
-
-
-def _evaluate_splits(run: Run, model: NextWordModel) -> dict[str, Any]:
-    """Return the exact figures of validation and test; with log Z if training keeps it near 0."""
-    spelling = load_spelling(run.directory)
-    collectors: list[Collector] = []
-    if isinstance(model, ContextNetwork) and run.options.network.objective.keeps_log_z:
-        collectors.append(LogZ())
-    return {
-        split: evaluate_split(model, run.encoded, split, None, spelling, collectors)
-        for split in run.held_out_splits
-    }
 
 
 def _measure_coverage(run: Run, model: Shortlist) -> dict[str, float]:

@@ -43,7 +43,7 @@ def build_nplm(options: Options, vocabulary_size: int, ngrams: np.ndarray, task:
     torch.manual_seed(0)
     m = options.network.embedding_dim
     h = options.flatten()["hidden_units"]
-    direct = options.network.head.has_direct_connections
+    direct = options.network.head.direct_connections
     x_size = (options.network.order - 1) * m
     embed = nn.Embedding(vocabulary_size, m)
     hidden = nn.Linear(x_size, h)

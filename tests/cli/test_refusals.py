@@ -56,14 +56,14 @@ LINES = [
     "rescore ngrams text.txt --weights nplm=x",
     "rescore ngrams list.tsv --weights foo=1",
     "rescore ngrams list.tsv --output list.tsv",
-    # the model directory of `complete`
+    # the model of `complete`, and the directory of `size`
     "complete ngrams",
     "complete the ngrams",
     "complete 'the cat sat' ngrams",
     "complete s3://bucket/model",
     "complete data word",
     "complete text.txt word",
-    "complete m.lm word",
+    "size m.lm",
     # formats of `export`
     "export ngrams page --runtime text.txt",
     "export ngrams demo --format page --runtime text.txt",

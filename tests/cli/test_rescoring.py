@@ -37,6 +37,8 @@ def test_few_lists_for_the_number_of_weights_are_a_warning(files, run, lists, is
     warning = "Warning: 39 lists are few to tune 4 weights: the weights fit these lists"
     assert (warning in tuned.err) == is_few == ("Fix: tune on 40 lists or more" in tuned.err)
     assert not run("rescore ngrams list.tsv --references references --output o.tsv").err
+    part = run("rescore ngrams list.tsv --weights nplm=1 --tune references --output part.tsv")
+    assert part.out.splitlines()[1].count("=") == 1 and "nplm. Others get 0." in part.err
 
 
 @pytest.mark.parametrize("total, is_warned", [(0, True), (2, False)])

@@ -23,6 +23,8 @@ def test_adapt_command_writes_a_model_directory(model_directory, tmp_path, ask):
     assert metrics | {"directory": str(output)} == result
     general = LanguageModel.load(model_directory)
     personal = LanguageModel.load(output)
+    scopes = [model.codec.vocabulary_scope for model in (general, personal)]
+    assert scopes == ["train", "train"]
     found = personal.evaluate([*lines[:2], "the zyzzyva is"])["perplexity"]
     assert found == pytest.approx(chosen["after"], rel=1e-5)
     ids = np.asarray(general.corpus.ids("validation"))

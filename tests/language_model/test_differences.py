@@ -5,25 +5,25 @@ incomparable.
 import dataclasses
 
 from keras_nplm import LanguageModel, Likelihood, Mixture, Uniform, Vocabulary
-from keras_nplm.data.tokenizers.registry import get_tokenizer
+from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.comparison import describe_incomparable
-from keras_nplm.language_model.differences import (
-    TokenOptions,
-    check_same_tokens,
-    find_held_out_mass,
-)
+from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
 from tests.networks import compose
 
-ONE = TokenOptions("one", Vocabulary(["the", "cat"]), get_tokenizer("words"), "sentence")
+ONE = TokenOptions("one", TextCodec(Vocabulary(["the", "cat"]), "words"))
+
+
+def _change(name, **changes):
+    return TokenOptions(name, ONE.codec.replace(**changes))
+
+
 SMOOTHED = dataclasses.replace(ONE, name="smoothed", held_out_mass=0.04)
-REORDERED = dataclasses.replace(ONE, name="reordered", vocabulary=Vocabulary(["cat", "the"]))
-TEXT = dataclasses.replace(ONE, name="text", boundary="text")
+REORDERED = _change("reordered", vocabulary=Vocabulary(["cat", "the"]))
+TEXT = _change("text", boundary="text")
 OTHERS = [
-    dataclasses.replace(ONE, name="rare", vocabulary=Vocabulary(["the"])),
-    dataclasses.replace(ONE, name="characters", tokenizer=get_tokenizer("characters")),
-    dataclasses.replace(
-        ONE, name="lower", tokenizer=get_tokenizer("words+lower"), boundary="stream"
-    ),
+    _change("rare", vocabulary=Vocabulary(["the"])),
+    _change("characters", tokenizer="characters"),
+    _change("lower", tokenizer="words+lower", boundary="stream"),
 ]
 
 
@@ -41,7 +41,7 @@ def test_what_is_not_comparable_is_said_in_two_sentences(messages):
     messages.add(" ".join(sentences))
     assert describe_incomparable([SMOOTHED, SMOOTHED]) == []
     # words of the test split, which cost no spelling
-    knowing = dataclasses.replace(OTHERS[0], name="knowing", vocabulary_scope="corpus")
+    knowing = _change("knowing", vocabulary=Vocabulary(["the"]), vocabulary_scope="corpus")
     messages.add(" ".join(describe_incomparable([ONE, knowing])))
     assert describe_incomparable([knowing, knowing]) == []
     # words in a different order, and boundaries that predict the same tokens
@@ -51,10 +51,11 @@ def test_what_is_not_comparable_is_said_in_two_sentences(messages):
 def test_held_out_mass_of_a_saved_mixture_is_known(tmp_path):
     vocabulary = Vocabulary(["the", "cat"])
     network = compose(len(vocabulary), objective=Likelihood(held_out_mass=0.04), boundary="stream")
-    parts = [Uniform(len(vocabulary), "stream"), network]
-    LanguageModel(Mixture(parts, [0.5, 0.5]), vocabulary, "words").save(tmp_path / "mixture")
-    loaded = LanguageModel.load(tmp_path / "mixture")
-    options = TokenOptions.of_model(tmp_path / "mixture", loaded)
-    assert (options.held_out_mass, options.vocabulary_scope) == (0.04, "train")
-    # no word of the vocabulary is only in the other splits
-    assert find_held_out_mass(loaded.model, {"vocabulary_scope": "train"}) == 0
+    mixture = Mixture([Uniform(len(vocabulary), "stream"), network], [0.5, 0.5])
+    # no word of the vocabulary of the training split is only in the other splits
+    for scope, mass in ((None, 0.04), ("corpus", 0.04), ("train", 0)):
+        codec = TextCodec(vocabulary, "words", "stream", vocabulary_scope=scope)
+        LanguageModel.of(mixture, codec).save(tmp_path / str(scope))
+        loaded = LanguageModel.load(tmp_path / str(scope))
+        options = TokenOptions.of_model("mixture", loaded)
+        assert (options.held_out_mass, loaded.codec.vocabulary_scope) == (mass, scope)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
 from keras_nplm import Subwords, Vocabulary
+from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.serving.text import TextGraph
 from tests.text_cases import LINES
 from tests.tokenizers import train_with_the_library
@@ -42,8 +43,8 @@ def test_unused_pieces_and_symbols_are_those_of_sentencepiece(kind):
     subwords = Subwords(model)
     texts = ["".join(random.choice([*"thecaw0 <", *SYMBOLS], 20)).strip() for _ in range(50)]
     texts += [*SYMBOLS, "<mask>" * 3, "☃at <at>"]
-    graph = TextGraph(Vocabulary.from_subwords(subwords), "sentencepiece", "sentence")
-    for text, ids in zip(texts, graph.ids(tf.constant(texts)).to_list(), strict=True):
+    graph = TextGraph(TextCodec(Vocabulary.from_subwords(subwords), "sentencepiece"))
+    for text, ids in zip(texts, graph.tokens.encode(tf.constant(texts)).to_list(), strict=True):
         names = [subwords.words[i - 4] for i in ids]
         pieces = [processor.encode(word, out_type=str) or ["▁"] for word in text.split(" ")]
         shown = [name.replace("<U+003C>", "<") for name in names]

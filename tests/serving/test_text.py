@@ -16,6 +16,7 @@ from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.normalisation import is_number, lower
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
+from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.completion import LONGEST_PREFIX, split_unfinished
 from keras_nplm.serving.prefixes import PrefixTable, UnfinishedWords
 from keras_nplm.serving.signatures import ServingModule
@@ -44,7 +45,7 @@ def long(*values: object) -> object:
 
 @functools.cache
 def build_graph(tokenizer: str, subwords: str = "unigram") -> TextGraph:
-    return TextGraph(build_case_vocabulary(tokenizer, subwords), tokenizer, "sentence")
+    return TextGraph(TextCodec(build_case_vocabulary(tokenizer, subwords), tokenizer))
 
 
 def check_ids(tokenizer: str, texts: list[bytes], subwords: str = "unigram") -> None:
@@ -168,7 +169,7 @@ def test_the_end_of_a_cut_text_has_its_last_tokens(tokenizer, monkeypatch):
 
 @pytest.mark.parametrize("boundary, padding", [("sentence", 2), ("text", 2), ("stream", 0)])
 def test_short_contexts_are_padded_by_boundary(boundary, padding):
-    text = TextGraph(Vocabulary(["the", "cat"]), "whitespace", boundary)
+    text = TextGraph(TextCodec(Vocabulary(["the", "cat"]), "whitespace", boundary))
     texts = tf.constant(["the cat"])
     context_ids, _ = text.contexts(texts, order=4, max_length=100)
     assert context_ids.numpy().tolist() == [[padding, 4, 5]]
@@ -177,7 +178,8 @@ def test_short_contexts_are_padded_by_boundary(boundary, padding):
 
 
 def test_a_context_that_just_fits_the_limit_is_read_and_forms_are_their_words():
-    text = TextGraph(Vocabulary(["the", "cat"], {"cats": "cat"}), "whitespace", "sentence")
+    codec = TextCodec(Vocabulary(["the", "cat"], {"cats": "cat"}), "whitespace+lemmas")
+    text = TextGraph(codec)
     context_ids, is_read = text.contexts(tf.constant(["cat the cats"]), order=3, max_length=9)
     assert context_ids.numpy().tolist() == [[4, 5]] and is_read.numpy().all()
 
@@ -225,7 +227,7 @@ def build_split_and_match(tokenizer: str):
     index = PrefixIndex(WORDS, range(len(WORDS)))
     longest = LONGEST_PREFIX if tokenizer == "characters" else index.longest
     texts = tf.TensorSpec([None], tf.string)
-    functions = (UnfinishedWords(tokenizer, longest).split, PrefixTable(index).match)
+    functions = (UnfinishedWords(get_tokenizer(tokenizer), longest).split, PrefixTable(index).match)
     return [tf.function(function, [texts], autograph=False) for function in functions]
 
 

@@ -59,7 +59,7 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(here, ask):
     plain = estimate("kneser-ney", open_corpus(train=["text.txt"]), "kn", order=2, text=stream)
     ngrams = LanguageModel.load("kn")
     network = NPLM(len(ngrams.vocabulary), order=2, boundary="stream")
-    LanguageModel(network, ngrams.vocabulary, ngrams.tokenizer_name).save("network")
+    LanguageModel(network, ngrams.vocabulary, ngrams.tokenizer.name).save("network")
     caches = "--unigram-cache --ngram-cache --continuous-cache --cache-length 100 --uniform"
     metrics = ask(f"mix kn network {caches} --output mixture")
     parts = ["back-off", "nplm", "unigram-cache", "ngram-cache", "continuous-cache", "uniform"]

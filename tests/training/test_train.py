@@ -22,7 +22,7 @@ from keras_nplm.io.files import read_json
 from keras_nplm.io.stages import verify_stages
 from keras_nplm.language_model.word_vectors import write_word2vec
 from keras_nplm.models.spelling import load_spelling
-from keras_nplm.models.text_figures import evaluate_split
+from keras_nplm.models.text_figures import evaluate_splits
 from keras_nplm.training.build import build_model
 from keras_nplm.training.network import Adaptive, Linear, Network
 from keras_nplm.training.optimisation import Adam, Training
@@ -38,9 +38,8 @@ def test_model_directory_is_complete_and_its_figures_hold(model_directory, small
     metrics = read_json(model_directory / "metrics.json")
     model = keras.models.load_model(model_directory / "model.keras")
     encoded = EncodedCorpus.load(model_directory / "corpus")
-    assert metrics["test"] == evaluate_split(
-        model, encoded, "test", spelling=load_spelling(model_directory)
-    )
+    figures = evaluate_splits(model, encoded, load_spelling(model_directory))
+    assert {split: metrics[split] for split in figures} == figures
     assert metrics["test"].items() >= evaluate(model, encoded.ids("test")).items()
     assert 1 < metrics["test"]["bits_per_character"] < 3
     best = metrics["history"][metrics["best_epoch"] - 1]

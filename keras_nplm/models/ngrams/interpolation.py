@@ -162,8 +162,12 @@ class FrequencyBins:
             seen = frequencies > 0
             length = np.where(seen.any(axis=1), seen.argmax(axis=1), frequencies.shape[1] - 1)
         frequency = np.take_along_axis(frequencies, length[:, None], axis=1)[:, 0]
-        level = np.ceil(-np.log((1 + frequency) / self.tokens))
-        return np.maximum(level, 0).astype(np.int64) + length * self.bins_per_length
+        return self.find_levels(frequency) + length * self.bins_per_length
+
+    def find_levels(self, frequencies: np.ndarray) -> np.ndarray:
+        """Return l of frequencies, int64."""
+        levels = np.ceil(-np.log((1 + frequencies) / self.tokens))
+        return np.maximum(levels, 0).astype(np.int64)
 
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the frequency of the last 1, 2, … n-1 words of each context, int64 [B, n-1]."""

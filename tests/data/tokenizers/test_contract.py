@@ -168,7 +168,7 @@ def test_a_model_of_text_files_is_estimated_saved_and_used(kind, tmp_path):
         "kneser-ney", corpus, tmp_path / "model", order=6, text=TextOptions(min_count=1)
     )
     language_model = LanguageModel.load(tmp_path / "model")
-    assert language_model.tokenizer_name == kind
+    assert language_model.tokenizer.name == kind
     again = language_model.evaluate("test")
     assert metrics["test"]["bits_per_character"] == again["bits_per_character"] < 2
     assert {*TOKENIZERS[kind].alphabet} <= {*language_model.vocabulary.words}

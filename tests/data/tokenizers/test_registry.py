@@ -28,7 +28,7 @@ def test_an_own_tokenizer_is_used_by_its_class_and_found_by_its_name(tmp_path):
     assert register_tokenizer(CommaTokenizer) is register_tokenizer(CommaTokenizer)
     loaded = LanguageModel.load(tmp_path / "model")
     assert loaded.tokenize("a, b") == ["a", "b"]
-    assert pickle.loads(pickle.dumps(loaded)).tokenizer_name == "commas"
+    assert pickle.loads(pickle.dumps(loaded)).tokenizer.name == "commas"
 
 
 def test_own_tokenizers_that_cannot_be_used(messages):
