@@ -378,3 +378,10 @@ def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = Non
             f"Received: {', '.join(known)}. Fix: leave it out, or train models with one boundary."
         )
     return known[0] if known else None
+
+
+def choose_boundary(model: NextWordModel, boundary: str | None = None) -> str:
+    """Return the boundary of a model and of a text, which must be one; `"sentence"` if none is
+    known.
+    """
+    return resolve_boundary([model], boundary) or "sentence"

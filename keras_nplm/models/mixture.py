@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.boundary import check_boundary_name, predicted_ids
-from keras_nplm.data.ids import convert_ids
-from keras_nplm.data.ngram_arrays import ngram_blocks
 from keras_nplm.io.errors import InputError, check_argument, check_integer
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import (
     ModelFolder,
     NextWordModel,
+    choose_boundary,
     cut_contexts,
     find_longest_used,
     resolve_boundary,
@@ -24,7 +23,7 @@ from keras_nplm.models.base import (
     saved_as,
     use_whole_contexts,
 )
-from keras_nplm.models.evaluation import BLOCK_SIZE, PART_SIZE, log_probs
+from keras_nplm.models.evaluation import iterate_ngrams, log_probs
 from keras_nplm.models.ngrams.interpolation import (
     FrequencyBins,
     combine,
@@ -46,6 +45,7 @@ class Uniform(NextWordModel):
 
     order = 2
     description = "The uniform distribution"
+    uses_whole_contexts = False
 
     def __init__(self, vocabulary_size: int, boundary: str = "sentence"):
         check_boundary_name(boundary)
@@ -62,10 +62,6 @@ class Uniform(NextWordModel):
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         return self._log_probs[target_ids]
-
-    @property
-    def uses_whole_contexts(self) -> bool:
-        return False
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
         return np.zeros(len(context_ids), np.int64)
@@ -161,10 +157,15 @@ class Mixture(NextWordModel):
         return f"weights=[{parts}]{by_frequency}"
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        log_probs = self.part_log_probs(context_ids, target_ids)
+        return combine(log_probs, self.weights[self.find_bins(context_ids)])
+
+    def part_log_probs(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        """Return ln P_k(target | context), float64 [B, K]."""
         parts = [
             model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.models
         ]
-        return combine(np.stack(parts, axis=1), self.weights[self.find_bins(context_ids)])
+        return np.stack(parts, axis=1).astype(np.float64, copy=False)
 
     @property
     def uses_whole_contexts(self) -> bool:
@@ -218,12 +219,13 @@ def fit_mixture(
     equal = np.full((num_bins, len(candidates)), 1 / len(candidates))
     # refuses models that do not fit together, before they read the text
     mixture = Mixture([first for first, *_ in candidates], equal, bins)
-    boundary = resolve_boundary([mixture], boundary) or "sentence"
+    boundary = choose_boundary(mixture, boundary)
     chosen, columns = _choose_candidates(candidates, held_out_ids, boundary)
     held_out_bins = None
     if bins:
-        order = min(mixture.order, len(bins.counts) + 1)
-        held_out_bins = _read_bins(bins, held_out_ids, order, boundary)
+        blocks = iterate_ngrams(mixture, held_out_ids, boundary)
+        of_blocks = [bins.find_bins(block[:, :-1]).astype(np.int32) for block in blocks]
+        held_out_bins = np.concatenate(of_blocks)
     weights = fit_weights(columns, held_out_bins, num_bins)
     return Mixture(chosen, weights, bins)
 
@@ -260,11 +262,3 @@ def _read_column(model: NextWordModel, ids: np.ndarray, boundary: str) -> np.nda
     """Return ln P of every token of a text, float32 [T]: a text may have a billion tokens."""
     parts = log_probs(model, ids, boundary)
     return np.concatenate([part.astype(np.float32, copy=False) for part, _ in parts])
-
-
-def _read_bins(bins: FrequencyBins, ids: np.ndarray, order: int, boundary: str) -> np.ndarray:
-    """Return the bin of the context of every token of a text, int32 [T]."""
-    whole = convert_ids(ids)
-    parts = (whole[part] for part in row_blocks(len(whole), PART_SIZE))
-    blocks = ngram_blocks(parts, order, boundary, BLOCK_SIZE)
-    return np.concatenate([bins.find_bins(block[:, :-1]).astype(np.int32) for block in blocks])

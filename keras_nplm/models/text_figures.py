@@ -12,7 +12,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.text_counts import TOTALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
-from keras_nplm.models.base import NextWordModel, resolve_boundary
+from keras_nplm.models.base import NextWordModel, choose_boundary
 from keras_nplm.models.collectors import Collector, Perplexity, compute_exp
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
@@ -108,13 +108,10 @@ def evaluate_split(
     model: NextWordModel,
     encoded: EncodedCorpus,
     split: str,
-    boundary: str | None = None,
     spelling: SpellingModel | None = None,
     collectors: Sequence[Collector] = (),
 ) -> dict:
     """Return all figures of a split: perplexity, of more collectors, and comparable figures."""
-    figures = evaluate(model, encoded.ids(split), [Perplexity(), *collectors], boundary)
-    size = TextSize.of_split(
-        encoded, split, resolve_boundary([model], boundary) or "sentence", spelling
-    )
+    figures = evaluate(model, encoded.ids(split), [Perplexity(), *collectors])
+    size = TextSize.of_split(encoded, split, choose_boundary(model), spelling)
     return figures | compute_text_figures(figures["log_prob"], size)

@@ -236,7 +236,7 @@ def evaluate_splits(
     """
     began = time.process_time()
     metrics: dict[str, Any] = {
-        split: evaluate_split(model, corpus, split, None, spelling)
+        split: evaluate_split(model, corpus, split, spelling)
         for split in HELD_OUT
         if split in corpus.splits
     }

@@ -361,7 +361,7 @@ def _evaluate_splits(run: Run, model: NextWordModel) -> dict[str, Any]:
     if isinstance(model, ContextNetwork) and run.options.network.objective.keeps_log_z:
         collectors.append(LogZ())
     return {
-        split: evaluate_split(model, run.encoded, split, None, spelling, collectors)
+        split: evaluate_split(model, run.encoded, split, spelling, collectors)
         for split in run.held_out_splits
     }
 

@@ -15,7 +15,7 @@ from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import Network, NextWordModel, resolve_boundary
+from keras_nplm.models.base import Network, NextWordModel, choose_boundary
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
 from keras_nplm.models.dynamic.settings import DynamicSettings, add_static
 from keras_nplm.models.mixture import Mixture
@@ -170,7 +170,7 @@ def tune_dynamic(
         tokens: how many tokens of the held-out text are read, from its beginning.
     """
     check_learns(model)
-    boundary = resolve_boundary([model], boundary) or "sentence"
+    boundary = choose_boundary(model, boundary)
     ngrams = _extract_first(held_out_ids, model.order, boundary, tokens)
     contexts, targets = ngrams[:, :-1], ngrams[:, -1]
     networks = find_learners(model)
@@ -228,7 +228,7 @@ def _measure_mixture_rates(
     tried = [dataclasses.replace(settings, mixture_rate=rate) for rate in _MIXTURE_RATES]
     if any(map(_holds_mixture, model.parts)):
         return {changed: _compute_perplexity(read(changed)) for changed in tried}
-    mixture = _make_mixture(model, settings, learners)
+    mixture = _make_mixture(model, settings, learners).mixture
     bins = model.find_bins(ngrams[:, :-1])
     log_probs = mixture.part_log_probs(ngrams[:, :-1], ngrams[:, -1])
     perplexities = {}

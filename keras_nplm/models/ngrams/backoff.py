@@ -47,6 +47,7 @@ class BackoffModel(NgramModel):
     """
 
     description = "An n-gram model in back-off form"
+    looks_up_ngrams = True
 
     contexts: ContextTrie
     unigrams: np.ndarray
@@ -123,10 +124,6 @@ class BackoffModel(NgramModel):
         if self._used is None:
             return super().log_prob_and_lengths(context_ids, target_ids)
         return self._search(context_ids, target_ids, self._used.ngrams)
-
-    @property
-    def looks_up_ngrams(self) -> bool:
-        return True
 
     def find_orders(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return the order of the longest n-gram that ends with each target, int [B].
