@@ -33,13 +33,18 @@ def list_position_spans(
     """
     if not averages_after:
         return np.arange(context_size), np.ones(context_size, np.float32)
-    near, *others = averages_after
-    edges = [context_size, *reversed(others), near]  # words back, at the ends of the spans
-    lengths = -np.diff(edges)
+    near = averages_after[0]
+    lengths = np.diff(list_edges(context_size, averages_after))
     spans = len(lengths)
     block = np.concatenate([np.repeat(np.arange(spans), lengths), spans + np.arange(near)])
     scale = np.concatenate([np.repeat(lengths**-0.5, lengths), np.ones(near)])
     return block, scale.astype(np.float32)
+
+
+def list_edges(context_size: int, averages_after: Sequence[int]) -> np.ndarray:
+    """Return the place of the first word of each averaged span, and that of the near words."""
+    near, *others = averages_after
+    return context_size - np.array([context_size, *reversed(others), near])
 
 
 # Hidden layers

@@ -60,6 +60,11 @@ class NamedWeights(keras.layers.Layer):
             )
         return super().add_weight(*args, name=name, **kwargs)
 
+    def save_own_variables(self, store: Any) -> None:
+        """Store each weight under its letter; Keras would number them."""
+        for variable in self.list_own_variables():
+            store[variable.name] = variable
+
     def list_own_variables(self) -> list[keras.Variable]:
         """Return the variables that a file stores for this layer, without those of its
         sub-layers.
@@ -108,11 +113,6 @@ class ConfiguredLayer(NamedWeights):
         None: it has no form in NumPy.
         """
         return None
-
-    def save_own_variables(self, store: Any) -> None:
-        """Store each weight under its letter; Keras would number them."""
-        for variable in self.list_own_variables():
-            store[variable.name] = variable
 
     def load_own_variables(self, store: Any) -> None:
         variables = {variable.name: variable for variable in self.list_own_variables()}

@@ -192,13 +192,6 @@ class Pointer(ConfiguredLayer):
         weights *= ops.cast(ops.expand_dims(is_output, 2), weights.dtype)
         return CopyScores(scores, weights, ops.where(is_output, context.ids, PAD_ID))
 
-    def _compute_queries(self, features: Tensor) -> list[Tensor]:
-        """Return v + Q f and R f, float [B, m] each."""
-        queries = [
-            ops.matmul(features, ops.cast(weight, features.dtype)) for weight in (self.Q, self.R)
-        ]
-        return [queries[0] + ops.cast(self.v, features.dtype), queries[1]]
-
     def weigh_segments(
         self, features: Tensor, vectors: Tensor, ids: Tensor, starts: Tensor | None
     ) -> Tensor:
@@ -208,13 +201,13 @@ class Pointer(ConfiguredLayer):
         width = ids.shape[1]
         size = self.u.shape[0]
         targets = width - size
-        queries = [
-            ops.reshape(query, (-1, targets, vectors.shape[2]))
-            for query in self._compute_queries(features)
-        ]
-        products = [ops.matmul(vectors, ops.transpose(query, (0, 2, 1))) for query in queries]
-        # [S, w, T]
-        of_words, of_previous = (ops.cast(product, self.accumulator_dtype) for product in products)
+        Q, R, v = (ops.cast(weight, features.dtype) for weight in (self.Q, self.R, self.v))
+        products = []  # [S, w, T]
+        for query in (ops.matmul(features, Q) + v, ops.matmul(features, R)):
+            of_segments = ops.reshape(query, (-1, targets, vectors.shape[2]))
+            product = ops.matmul(vectors, ops.transpose(of_segments, (0, 2, 1)))
+            products.append(ops.cast(product, self.accumulator_dtype))
+        of_words, of_previous = products
         place = np.arange(width, dtype=np.int32)[:, None]
         first = 1 + np.arange(targets, dtype=np.int32)
         # nothing is before the first of the n-1 words, and `<s>` before the first word of a

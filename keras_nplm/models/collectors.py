@@ -178,4 +178,5 @@ def check_finite(name: str, log_prob: float, of_unk: bool = False) -> None:
 
 
 def compute_exp(x: float) -> float:
+    """Return exp(x); infinity from e**700 on, and for NaN."""
     return math.exp(x) if x < 700 else math.inf

@@ -28,7 +28,6 @@ from keras_nplm.models.ngrams.interpolation import (
     FrequencyBins,
     combine,
     fit_weights,
-    is_distribution,
     sum_log_probs,
 )
 
@@ -100,7 +99,8 @@ class Mixture(NextWordModel):
         self.vocabulary_size = resolve_vocabulary_size([*models, bins.contexts] if bins else models)
         shape = (bins.number if bins else 1, len(models))
         weights = np.atleast_2d(np.asarray(weights, np.float64))
-        if weights.shape != shape or not is_distribution(weights):
+        are_shares = (weights >= 0).all() and np.allclose(weights.sum(axis=1), 1, atol=1e-6)
+        if weights.shape != shape or not are_shares:
             raise InputError(
                 f"`weights` must be numbers {[*shape]} of 0 or more that sum to 1. "
                 f"Received: {weights.tolist()!r:.80}. Fix: give one for each model."

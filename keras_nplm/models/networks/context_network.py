@@ -95,7 +95,6 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
     # whether its inputs are contexts with the log-probabilities of an n-gram model
     reads_log_q = False
     built: bool
-    boundary: str
 
     def __init__(
         self,
@@ -319,8 +318,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         return [variable for variable in self.variables if id(variable) not in weights]
 
     def save_own_variables(self, store: Any) -> None:
-        for variable in self.list_own_variables():
-            store[variable.name] = variable
+        super().save_own_variables(store)
         for number, state in enumerate(self.random_states()):
             store[f"random_state_{number}"] = state.numpy()
 
