@@ -13,7 +13,8 @@ import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
 
-LOWEST = -80.0  # exp of its negative is finite in float32
+_LOWEST = -80.0  # exp of its negative is finite in float32
+LEAST = 1e-37  # about the least normal number of float32
 
 
 def convert_to_float32(weight: Any) -> np.ndarray:
@@ -113,7 +114,7 @@ def _gelu(z: np.ndarray) -> np.ndarray:
 
 
 def _silu(z: np.ndarray) -> np.ndarray:
-    return z / (1 + np.exp(-np.maximum(z, LOWEST)))
+    return z / (1 + np.exp(-np.maximum(z, _LOWEST)))
 
 
 _ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -153,4 +154,4 @@ class CopyArrays:
             matched = matched & (context_ids[:, first - k : -k] == context_ids[:, -k, None])
             z[:, first:] += score * matched
         is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
-        return is_copied / (1 + np.exp(-np.maximum(z, LOWEST)))
+        return is_copied / (1 + np.exp(-np.maximum(z, _LOWEST)))

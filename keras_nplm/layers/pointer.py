@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.io.shapes import count_matched
-from keras_nplm.layers.arrays import CopyArrays, convert_to_float32
+from keras_nplm.layers.arrays import LEAST, CopyArrays, convert_to_float32
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 from keras_nplm.layers.scores import Scores
@@ -20,7 +20,6 @@ from keras_nplm.layers.segments import Context
 # a hundred such positions have the weight of one word in seven; farther ones less
 _START = -6.5
 _NEAR = 100
-_LEAST = 1e-37  # about the least normal number of float32
 _NEVER = -1e9  # z of a position out of reach
 
 
@@ -115,7 +114,7 @@ class CopyScores(Scores):
 
 def _add(y: Tensor, total: Tensor) -> Tensor:
     """Return ln(exp(y) + total). A total of 0 gives y, if y is above -60."""
-    return y + ops.softplus(ops.log(total + _LEAST) - y)
+    return y + ops.softplus(ops.log(total + LEAST) - y)
 
 
 def _scatter_rows(values: Tensor, columns: Tensor, like: Tensor) -> Tensor:

@@ -110,7 +110,7 @@ class NextWordModel:
         )
         blocks = row_blocks(max(len(target_ids), 1), NGRAM_ROWS)
         parts = [self._log_prob(context_ids[block], target_ids[block]) for block in blocks]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return np.concatenate(parts)
 
     @property
     def looks_up_ngrams(self) -> bool:

@@ -85,13 +85,7 @@ def compute_text_figures(
     """
     names = ("bits_per_character", "bits_per_byte", "perplexity_per_word")
     figures: dict[str, Any] = dict.fromkeys(names)
-    if (
-        size.missing is None
-        and size.characters
-        and size.bytes
-        and size.words
-        and size.spelling_log_prob is not None
-    ):
+    if size.characters and size.bytes and size.words and size.spelling_log_prob is not None:
         total = -(log_prob + size.spelling_log_prob)
         figures["bits_per_character"] = total / math.log(2) / size.characters
         figures["bits_per_byte"] = total / math.log(2) / size.bytes

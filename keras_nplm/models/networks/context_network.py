@@ -31,8 +31,6 @@ from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
 
-_PARTS = ("embed", "hidden", "direct", "head", "objective", "pointer")  # in the configuration
-
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, keras.Model):
@@ -340,11 +338,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
 
     @classmethod
     def from_config(cls, config: dict) -> "ContextNetwork":
-        config = dict(config)
-        for part in _PARTS:
-            if isinstance(config.get(part), dict):
-                config[part] = keras.saving.deserialize_keras_object(config[part])
-        return cls(**config)
+        return cls(**keras.saving.deserialize_keras_object(config))
 
 
 def _build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:
