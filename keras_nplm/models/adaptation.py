@@ -3,6 +3,7 @@ stopping.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,6 @@ from keras_nplm.data.source import NgramSource
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import Network, NextWordModel, choose_boundary, replace_part
-from keras_nplm.models.collectors import compute_exp
 from keras_nplm.models.dynamic.network import copy_network
 from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.hybrid import Hybrid
@@ -191,7 +191,9 @@ class Fitting:
         )
         read = log_probs(self.model, self.held_out_ids, self._boundary)
         total = sum(log_prob.sum(dtype=np.float64) for log_prob, _ in read)
-        return compute_exp(-total / len(self.held_out_targets))
+        with np.errstate(over="ignore", invalid="ignore"):
+            perplexity = float(np.exp(-total / len(self.held_out_targets)))
+        return perplexity if math.isfinite(perplexity) else math.inf
 
     def copy_model(self) -> NextWordModel:
         """Return a copy of the model that is not compiled."""

@@ -16,7 +16,6 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import Network, NextWordModel, choose_boundary
-from keras_nplm.models.collectors import compute_exp
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
 from keras_nplm.models.dynamic.settings import DynamicSettings, add_static
 from keras_nplm.models.mixture import Mixture
@@ -315,8 +314,9 @@ def find_settings(
 
 def _compute_perplexity(log_probs: np.ndarray) -> float:
     """Return the perplexity; infinity where the weights diverge."""
-    with np.errstate(invalid="ignore"):
-        return compute_exp(-np.mean(log_probs))
+    with np.errstate(over="ignore", invalid="ignore"):
+        perplexity = float(np.exp(-np.mean(log_probs)))
+    return perplexity if np.isfinite(perplexity) else np.inf
 
 
 def _change_chunk(settings: DynamicSettings, chunk: int) -> DynamicSettings:
