@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_nplm.data.boundary import BOUNDARIES
-from keras_nplm.io.errors import InputError, check_choice, check_integer
+from keras_nplm.io.errors import InputError, check_argument, check_choice, check_integer
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.hidden import DirectConnection
@@ -21,7 +21,6 @@ from keras_nplm.layers.objectives.base import Objective, smooth_unigram
 from keras_nplm.layers.ops import (
     NamedWeights,
     Tensor,
-    check_precision,
     list_biases,
 )
 from keras_nplm.layers.scores import LinearScores, Scores
@@ -123,16 +122,21 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         self._check_layers()
 
     def _check_layers(self) -> None:
-        if self.direct is not None and self.prob.num_outputs != self.direct.units:
-            raise InputError(
-                f"`direct` must have the outputs of `head`, {self.prob.num_outputs}. Received: "
-                f"{self.direct.units}. "
-                "Fix: give both the same number."
-            )
         if self.direct is not None:
             self.prob.check_word_rows("with direct connections")
+            if self.prob.num_outputs != self.direct.units:
+                raise InputError(
+                    f"`direct` must have the outputs of `head`, {self.prob.num_outputs}. "
+                    f"Received: {self.direct.units}. Fix: give both the same number."
+                )
         for layer in (self, *self.list_layers()):
-            check_precision(layer)
+            check_argument(  # five bits of exponent lose small updates
+                "dtype",
+                layer.variable_dtype != "float16",
+                "float32, float64, bfloat16, mixed_bfloat16 or mixed_float16",
+                "float16",
+                "choose mixed_float16, which has weights of float32.",
+            )
             # Keras adds its penalty in a call: of the network's layers to the hidden one alone
             if layer is not self.hidden and layer.activity_regularizer is not None:
                 raise InputError(
