@@ -28,8 +28,8 @@ class NextWordModel:
 
     A model that is saved in a model directory has the decorator `saved_as`, and says which files it
     writes and how they are read: `list_files` and `read_files`. A model that combines others names
-    them in `parts`, and makes itself of other parts with `with_parts`. Saving, the search for
-    networks, digests, adaptation, caches and serving walk the parts to any depth.
+    them in `parts`, and makes itself of other parts with `with_parts`; see `CombinedModel`. Saving,
+    the search for networks, digests, adaptation, caches and serving walk the parts to any depth.
 
     Attributes:
         order: int, n. A context has n-1 words.
@@ -223,6 +223,27 @@ class NextWordModel:
         )
 
 
+class CombinedModel(NextWordModel):
+    """Base class of models of several parts over one vocabulary, each of which predicts each word.
+
+    A part of a lower order gets the last words of a context.
+    """
+
+    def __init__(self, parts: Sequence[NextWordModel]):
+        self.parts = parts
+        self.order = max(part.order for part in parts)
+        self.vocabulary_size = resolve_vocabulary_size(parts)
+        self.boundary = resolve_boundary(parts)
+
+    @property
+    def uses_whole_contexts(self) -> bool:
+        return any(part.order == self.order and part.uses_whole_contexts for part in self.parts)
+
+    def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
+        lengths = [part.find_used_lengths(cut_contexts(part, context_ids)) for part in self.parts]
+        return np.max(lengths, axis=0)
+
+
 Saved = TypeVar("Saved", bound=type[NextWordModel])
 READERS: dict[str, Callable[["ModelFolder"], NextWordModel]] = {}  # of saved models, by kind
 
@@ -331,18 +352,6 @@ def count_distribution_rows(vocabulary_size: int) -> int:
 def cut_contexts(model: NextWordModel, context_ids: np.ndarray) -> np.ndarray:
     """Return the last n-1 words of each context, for a model of a lower order than the contexts."""
     return context_ids[:, context_ids.shape[1] - (model.order - 1) :]
-
-
-def use_whole_contexts(models: Sequence[NextWordModel]) -> bool:
-    """Return whether every word of a context counts where models predict together."""
-    longest = max(model.order for model in models)
-    return any(model.order == longest and model.uses_whole_contexts for model in models)
-
-
-def find_longest_used(models: Sequence[NextWordModel], context_ids: np.ndarray) -> np.ndarray:
-    """Return the number of last words of each context that count in one of the models, int [B]."""
-    lengths = [model.find_used_lengths(cut_contexts(model, context_ids)) for model in models]
-    return np.max(lengths, axis=0)
 
 
 def resolve_vocabulary_size(parts: Iterable[Any]) -> int:

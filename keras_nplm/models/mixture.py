@@ -12,16 +12,14 @@ from keras_nplm.data.boundary import check_boundary_name, predicted_ids
 from keras_nplm.io.errors import InputError, check_argument, check_integer
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import (
+    CombinedModel,
     ModelFolder,
     NextWordModel,
     choose_boundary,
     cut_contexts,
-    find_longest_used,
-    resolve_boundary,
     resolve_vocabulary_size,
     row_blocks,
     saved_as,
-    use_whole_contexts,
 )
 from keras_nplm.models.evaluation import iterate_ngrams, log_probs
 from keras_nplm.models.ngrams.interpolation import (
@@ -70,7 +68,7 @@ class Uniform(NextWordModel):
 
 
 @saved_as("mixture")
-class Mixture(NextWordModel):
+class Mixture(CombinedModel):
     """Linear interpolation of language models over one vocabulary.
 
         P(w | h) = sum_k α_k(l(h)) P_k(w | h)
@@ -96,7 +94,9 @@ class Mixture(NextWordModel):
         bins: FrequencyBins | None = None,
     ):
         check_argument("models", len(models) > 1, "two models or more", len(models), "add a model.")
-        self.vocabulary_size = resolve_vocabulary_size([*models, bins.contexts] if bins else models)
+        if bins:
+            resolve_vocabulary_size([*models, bins.contexts])
+        super().__init__(list(models))
         shape = (bins.number if bins else 1, len(models))
         weights = np.atleast_2d(np.asarray(weights, np.float64))
         are_shares = (weights >= 0).all() and np.allclose(weights.sum(axis=1), 1, atol=1e-6)
@@ -105,12 +105,9 @@ class Mixture(NextWordModel):
                 f"`weights` must be numbers {[*shape]} of 0 or more that sum to 1. "
                 f"Received: {weights.tolist()!r:.80}. Fix: give one for each model."
             )
-        self.models = list(models)
-        self.parts = self.models
+        self.models = self.parts
         self.weights: np.ndarray = weights
         self.bins = bins
-        self.order = max(model.order for model in models)
-        self.boundary = resolve_boundary(models)
 
     def with_parts(self, parts: Sequence[NextWordModel]) -> "Mixture":
         return Mixture(parts, self.weights, self.bins)
@@ -167,12 +164,8 @@ class Mixture(NextWordModel):
         ]
         return np.stack(parts, axis=1).astype(np.float64, copy=False)
 
-    @property
-    def uses_whole_contexts(self) -> bool:
-        return use_whole_contexts(self.models)
-
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
-        lengths = find_longest_used(self.models, context_ids)
+        lengths = super().find_used_lengths(context_ids)
         if not self.bins:
             return lengths
         return np.maximum(lengths, self.bins.find_used_lengths(context_ids))
