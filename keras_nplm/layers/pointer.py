@@ -124,10 +124,6 @@ def _scatter_rows(values: Tensor, columns: Tensor, like: Tensor) -> Tensor:
     return ops.scatter(ops.stack([rows, columns], axis=-1), values, ops.shape(like))
 
 
-def _is_copied(ids: Tensor) -> Tensor:
-    return ops.logical_and(ops.not_equal(ids, PAD_ID), ops.not_equal(ids, BOS_ID))
-
-
 @keras.saving.register_keras_serializable("keras_nplm")
 class Pointer(ConfiguredLayer):
     """Pointer (copy mechanism): a weight for each word of the context, to predict this word again.
@@ -214,7 +210,8 @@ class Pointer(ConfiguredLayer):
         previous = ops.pad(of_previous[:, :-1], [[0, 0], [1, 0], [0, 0]]) * (place > first).astype(
             self.accumulator_dtype
         )
-        is_word = _is_copied(ids)[:, :, None]
+        is_word = ops.logical_and(ops.not_equal(ids, PAD_ID), ops.not_equal(ids, BOS_ID))
+        is_word = ops.expand_dims(is_word, 2)
         if starts is not None:
             starts = ops.expand_dims(starts, 1)
             outside = of_previous[:, :1] * ops.cast(starts > first, self.accumulator_dtype)

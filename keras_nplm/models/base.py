@@ -374,7 +374,7 @@ def check_vocabulary_size(model: NextWordModel, number: int, name: str = "`vocab
         )
 
 
-def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = None) -> str | None:
+def resolve_boundary(models: Sequence[Any], boundary: str | None = None) -> str | None:
     """Return the boundary of models, which must be one, and equal to `boundary` where given; None
     if none is known.
     """
@@ -389,7 +389,7 @@ def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = Non
     return known[0] if known else None
 
 
-def choose_boundary(model: NextWordModel, boundary: str | None = None) -> str:
+def choose_boundary(model: Any, boundary: str | None = None) -> str:
     """Return the boundary of a model and of a text, which must be one; `"sentence"` if none is
     known.
     """

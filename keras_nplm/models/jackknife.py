@@ -4,7 +4,7 @@ they predict.
 
 import dataclasses
 import itertools
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -17,7 +17,7 @@ from keras_nplm.data.resampling import TextIds, list_arrays
 from keras_nplm.data.source import NgramSource
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, resolve_boundary
+from keras_nplm.models.base import resolve_boundary
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
 
 FOLDS = 5
@@ -143,7 +143,7 @@ class Jackknife:
 
         Another text, or another boundary, is refused: its n-grams would be in other parts.
         """
-        resolve_boundary([cast(NextWordModel, self)], source.boundary)
+        resolve_boundary([self], source.boundary)
         texts = list_training_texts(source.ids, source.boundary)
         number = _count_ngrams(texts, source.boundary)
         if number != self.number:
@@ -202,5 +202,5 @@ def hybrid_dataset(
     if isinstance(model, Jackknife):
         source = model.assign_parts(source)
     else:
-        resolve_boundary([cast(NextWordModel, model)], boundary)
+        resolve_boundary([model], boundary)
     return source.with_log_q(model, batch_size, Epochs(**epochs))

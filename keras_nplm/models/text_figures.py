@@ -83,8 +83,9 @@ def compute_text_figures(
     included is the cost of spacing that a tokenizer of words loses, and of normalisation. A
     perplexity per word beyond e**700, as of text without spaces, is None.
     """
-    names = ("bits_per_character", "bits_per_byte", "perplexity_per_word")
-    figures: dict[str, Any] = dict.fromkeys(names)
+    figures: dict[str, Any] = dict.fromkeys(
+        ("bits_per_character", "bits_per_byte", "perplexity_per_word")
+    )
     if size.characters and size.bytes and size.words and size.spelling_log_prob is not None:
         total = -(log_prob + size.spelling_log_prob)
         figures["bits_per_character"] = total / math.log(2) / size.characters

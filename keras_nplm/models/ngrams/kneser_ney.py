@@ -239,11 +239,10 @@ def _count_frequencies(counts: Column) -> np.ndarray:
 def discount(
     counts: np.ndarray, nodes: np.ndarray, num_contexts: int, discounts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the discounted relative frequencies of the n-grams of an order, and γ of each context
-    (1 if unseen).
+    """Return the discounted relative frequencies of the n-grams of an order, whose counts are 1 or
+    more, and γ of each context (1 if unseen).
     """
-    by_count = np.concatenate([[0.0], discounts])
-    subtracted = by_count[np.minimum(counts, 3)]
+    subtracted = discounts[np.minimum(counts, 3) - 1]
     total = np.bincount(nodes, counts, minlength=num_contexts)
     gamma = np.bincount(nodes, subtracted, minlength=num_contexts) / np.maximum(total, 1)
     return (counts - subtracted) / total[nodes], np.where(total > 0, gamma, 1.0)
