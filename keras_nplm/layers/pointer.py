@@ -211,7 +211,7 @@ class Pointer(ConfiguredLayer):
             self.accumulator_dtype
         )
         is_word = ops.logical_and(ops.not_equal(ids, PAD_ID), ops.not_equal(ids, BOS_ID))
-        is_word = ops.expand_dims(is_word, 2)
+        is_word = is_word[:, :, None]
         if starts is not None:
             starts = ops.expand_dims(starts, 1)
             outside = of_previous[:, :1] * ops.cast(starts > first, self.accumulator_dtype)
