@@ -104,8 +104,8 @@ def _encode_lines(
 
     def measure() -> TextSize:
         sizes = counter.totals | counts
-        known = spelled if counts["unk_tokens"] and spelling is not None else None
-        return TextSize.of_text(sizes, codec.boundary, codec.tokenizer, known)
+        log_prob = None if spelling is None else spelled
+        return TextSize.of_text(sizes, codec.boundary, codec.tokenizer, log_prob)
 
     return encode(), measure
 

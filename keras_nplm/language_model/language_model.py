@@ -45,8 +45,8 @@ from keras_nplm.language_model.scoring import LineScorer, SentenceScore, TokenSc
 from keras_nplm.models.base import (
     NextWordModel,
     check_vocabulary_size,
+    choose_boundary,
     find_network,
-    resolve_boundary,
 )
 from keras_nplm.models.collectors import Collector
 from keras_nplm.models.dynamic import (
@@ -107,8 +107,8 @@ class LanguageModel:
         spelling: SpellingModel | None = None,
     ):
         model = wrap_keras_model(model, boundary)
-        resolved = resolve_boundary([model], boundary) or "sentence"
-        self._join(model, TextCodec(vocabulary, tokenizer, resolved, spelling))
+        codec = TextCodec(vocabulary, tokenizer, choose_boundary(model, boundary), spelling)
+        self._join(model, codec)
 
     @classmethod
     def of(cls, model: NextWordModel, codec: TextCodec) -> "LanguageModel":
@@ -118,7 +118,7 @@ class LanguageModel:
         return language_model
 
     def _join(self, model: NextWordModel, codec: TextCodec) -> None:
-        resolve_boundary([model], codec.boundary)  # refuses a different one
+        choose_boundary(model, codec.boundary)  # refuses a different one
         check_vocabulary_size(model, len(codec.vocabulary))
         check_order(model.order, codec.tokenizer)
         self.model = model

@@ -13,6 +13,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import NewRows
 from keras_nplm.layers.pointer import CopyScores
 from keras_nplm.layers.scores import LinearScores
+from keras_nplm.layers.segments import Context
 from keras_nplm.models.base import row_blocks
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.growth import renormalise
@@ -152,7 +153,7 @@ def context_gradients(
     vectors = tf.convert_to_tensor(model.embed.vectors(context_ids))
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(vectors)
-        context = model.embed.join_vectors(vectors, context_ids)
+        context = Context(model.embed.join(vectors), vectors, context_ids, starts=None)
         scores = model.score(context, model.features(context))
         log_z, logit = scores.for_training(target_ids)
         negative = log_z - logit

@@ -13,7 +13,8 @@ import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
 
-LOWEST = -80.0  # exp of its negative is finite in float32
+_LOWEST = -80.0  # exp of its negative is finite in float32
+LEAST = 1e-37  # about the least normal number of float32
 
 
 def convert_to_float32(weight: Any) -> np.ndarray:
@@ -33,13 +34,18 @@ def list_position_spans(
     """
     if not averages_after:
         return np.arange(context_size), np.ones(context_size, np.float32)
-    near, *others = averages_after
-    edges = [context_size, *reversed(others), near]  # words back, at the ends of the spans
-    lengths = -np.diff(edges)
+    near = averages_after[0]
+    lengths = np.diff(list_edges(context_size, averages_after))
     spans = len(lengths)
     block = np.concatenate([np.repeat(np.arange(spans), lengths), spans + np.arange(near)])
     scale = np.concatenate([np.repeat(lengths**-0.5, lengths), np.ones(near)])
     return block, scale.astype(np.float32)
+
+
+def list_edges(context_size: int, averages_after: Sequence[int]) -> np.ndarray:
+    """Return the place of the first word of each averaged span, and that of the near words."""
+    near, *others = averages_after
+    return context_size - np.array([context_size, *reversed(others), near])
 
 
 # Hidden layers
@@ -108,7 +114,7 @@ def _gelu(z: np.ndarray) -> np.ndarray:
 
 
 def _silu(z: np.ndarray) -> np.ndarray:
-    return z / (1 + np.exp(-np.maximum(z, LOWEST)))
+    return z / (1 + np.exp(-np.maximum(z, _LOWEST)))
 
 
 _ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -148,4 +154,4 @@ class CopyArrays:
             matched = matched & (context_ids[:, first - k : -k] == context_ids[:, -k, None])
             z[:, first:] += score * matched
         is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
-        return is_copied / (1 + np.exp(-np.maximum(z, LOWEST)))
+        return is_copied / (1 + np.exp(-np.maximum(z, _LOWEST)))

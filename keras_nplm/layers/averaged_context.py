@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.shapes import check_averages, number_of_blocks
-from keras_nplm.layers.arrays import list_position_spans
+from keras_nplm.layers.arrays import list_edges, list_position_spans
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.segments import sum_until
@@ -64,21 +64,20 @@ class AveragedContext(ContextEmbedding):
         return self.averages_after[0]
 
     def join(self, vectors: Tensor) -> Tensor:
-        near, *others = self.averages_after
-        number = vectors.shape[1]
-        edges = [number - edge for edge in (*reversed(others), near)]
+        _, *edges = list_edges(self.context_size, self.averages_after).tolist()
         *spans, nearest = ops.split(vectors, edges, axis=1)
         # half precision is too coarse for a sum
         wide = keras.backend.result_type(vectors.dtype, "float32")
         averages = [ops.sum(ops.cast(span, wide), axis=1) * span.shape[1] ** -0.5 for span in spans]
         x = [ops.cast(average, vectors.dtype) for average in averages]
-        return ops.concatenate([*x, super().join(nearest)] if near else x, axis=-1)
+        if self.averages_after[0]:
+            x.append(super().join(nearest))
+        return ops.concatenate(x, axis=-1)
 
     def join_segments(self, vectors: Tensor, starts: Tensor | None) -> Tensor:
-        near, *others = self.averages_after
         # half precision is too coarse for a sum
         wide_dtype = keras.backend.result_type(vectors.dtype, "float32")
-        edges = self.context_size - np.array([self.context_size, *reversed(others), near])
+        edges = list_edges(self.context_size, self.averages_after)
         lengths = np.diff(edges)
         place = self._list_places(vectors, edges - 1)  # of the last word before each edge
         if starts is not None:
@@ -93,11 +92,10 @@ class AveragedContext(ContextEmbedding):
                 * wide[:, None, :1]
             )
         x = ops.reshape(ops.cast(x, vectors.dtype), (-1, len(lengths) * self.embedding_dim))
-        return (
-            ops.concatenate([x, self._concatenate_words(vectors, starts, near)], axis=-1)
-            if near
-            else x
-        )
+        near = self.averages_after[0]
+        if not near:
+            return x
+        return ops.concatenate([x, self._concatenate_words(vectors, starts, near)], axis=-1)
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (

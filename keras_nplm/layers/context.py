@@ -139,12 +139,6 @@ class ContextEmbedding(SegmentEmbedding):
         C[PAD_ID] = 0
         return {"block": block, "scale": scale, "C": C}
 
-    def join_vectors(self, vectors: Tensor, context_ids: Tensor) -> Context:
-        """Return the contexts of given vectors of their words, float [B, n-1, m], for gradients by
-        the vectors.
-        """
-        return Context(self.join(vectors), vectors, context_ids, starts=None)
-
     def num_single_words(self, context_size: int) -> int:
         """Return how many of the nearest words have a block of x of their own."""
         return context_size

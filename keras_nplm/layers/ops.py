@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import InputError, check_argument, check_least
+from keras_nplm.io.errors import InputError, check_least
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
@@ -59,6 +59,11 @@ class NamedWeights(keras.layers.Layer):
                 f"stores weights by name. Received: {name!r}. Fix: give each weight its own name."
             )
         return super().add_weight(*args, name=name, **kwargs)
+
+    def save_own_variables(self, store: Any) -> None:
+        """Store each weight under its letter; Keras would number them."""
+        for variable in self.list_own_variables():
+            store[variable.name] = variable
 
     def list_own_variables(self) -> list[keras.Variable]:
         """Return the variables that a file stores for this layer, without those of its
@@ -108,11 +113,6 @@ class ConfiguredLayer(NamedWeights):
         None: it has no form in NumPy.
         """
         return None
-
-    def save_own_variables(self, store: Any) -> None:
-        """Store each weight under its letter; Keras would number them."""
-        for variable in self.list_own_variables():
-            store[variable.name] = variable
 
     def load_own_variables(self, store: Any) -> None:
         variables = {variable.name: variable for variable in self.list_own_variables()}
@@ -188,17 +188,6 @@ def _register_gradient(gradient: Callable, results: int, inputs: int) -> str:
     name = f"{gradient.__module__}.{gradient.__qualname__}-{results}-{inputs}"
     tf.RegisterGradient(name)(of_identity)
     return name
-
-
-def check_precision(layer: keras.layers.Layer) -> None:
-    """Refuse weights with five bits of exponent: small updates of them are lost."""
-    check_argument(
-        "dtype",
-        layer.variable_dtype != "float16",
-        "float32, float64, bfloat16, mixed_bfloat16 or mixed_float16",
-        "float16",
-        "choose mixed_float16, which has weights of float32.",
-    )
 
 
 class Dropout(keras.layers.Dropout):

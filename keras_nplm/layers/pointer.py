@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.io.shapes import count_matched
-from keras_nplm.layers.arrays import CopyArrays, convert_to_float32
+from keras_nplm.layers.arrays import LEAST, CopyArrays, convert_to_float32
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 from keras_nplm.layers.scores import Scores
@@ -20,7 +20,6 @@ from keras_nplm.layers.segments import Context
 # a hundred such positions have the weight of one word in seven; farther ones less
 _START = -6.5
 _NEAR = 100
-_LEAST = 1e-37  # about the least normal number of float32
 _NEVER = -1e9  # z of a position out of reach
 
 
@@ -115,7 +114,7 @@ class CopyScores(Scores):
 
 def _add(y: Tensor, total: Tensor) -> Tensor:
     """Return ln(exp(y) + total). A total of 0 gives y, if y is above -60."""
-    return y + ops.softplus(ops.log(total + _LEAST) - y)
+    return y + ops.softplus(ops.log(total + LEAST) - y)
 
 
 def _scatter_rows(values: Tensor, columns: Tensor, like: Tensor) -> Tensor:
@@ -123,10 +122,6 @@ def _scatter_rows(values: Tensor, columns: Tensor, like: Tensor) -> Tensor:
     number, width = ops.shape(columns)
     rows = ops.reshape(ops.repeat(ops.arange(number, dtype="int32"), width), (-1, width))
     return ops.scatter(ops.stack([rows, columns], axis=-1), values, ops.shape(like))
-
-
-def _is_copied(ids: Tensor) -> Tensor:
-    return ops.logical_and(ops.not_equal(ids, PAD_ID), ops.not_equal(ids, BOS_ID))
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -192,13 +187,6 @@ class Pointer(ConfiguredLayer):
         weights *= ops.cast(ops.expand_dims(is_output, 2), weights.dtype)
         return CopyScores(scores, weights, ops.where(is_output, context.ids, PAD_ID))
 
-    def _compute_queries(self, features: Tensor) -> list[Tensor]:
-        """Return v + Q f and R f, float [B, m] each."""
-        queries = [
-            ops.matmul(features, ops.cast(weight, features.dtype)) for weight in (self.Q, self.R)
-        ]
-        return [queries[0] + ops.cast(self.v, features.dtype), queries[1]]
-
     def weigh_segments(
         self, features: Tensor, vectors: Tensor, ids: Tensor, starts: Tensor | None
     ) -> Tensor:
@@ -208,13 +196,13 @@ class Pointer(ConfiguredLayer):
         width = ids.shape[1]
         size = self.u.shape[0]
         targets = width - size
-        queries = [
-            ops.reshape(query, (-1, targets, vectors.shape[2]))
-            for query in self._compute_queries(features)
-        ]
-        products = [ops.matmul(vectors, ops.transpose(query, (0, 2, 1))) for query in queries]
-        # [S, w, T]
-        of_words, of_previous = (ops.cast(product, self.accumulator_dtype) for product in products)
+        Q, R, v = (ops.cast(weight, features.dtype) for weight in (self.Q, self.R, self.v))
+        products = []  # [S, w, T]
+        for query in (ops.matmul(features, Q) + v, ops.matmul(features, R)):
+            of_segments = ops.reshape(query, (-1, targets, vectors.shape[2]))
+            product = ops.matmul(vectors, ops.transpose(of_segments, (0, 2, 1)))
+            products.append(ops.cast(product, self.accumulator_dtype))
+        of_words, of_previous = products
         place = np.arange(width, dtype=np.int32)[:, None]
         first = 1 + np.arange(targets, dtype=np.int32)
         # nothing is before the first of the n-1 words, and `<s>` before the first word of a
@@ -222,7 +210,8 @@ class Pointer(ConfiguredLayer):
         previous = ops.pad(of_previous[:, :-1], [[0, 0], [1, 0], [0, 0]]) * (place > first).astype(
             self.accumulator_dtype
         )
-        is_word = _is_copied(ids)[:, :, None]
+        is_word = ops.logical_and(ops.not_equal(ids, PAD_ID), ops.not_equal(ids, BOS_ID))
+        is_word = is_word[:, :, None]
         if starts is not None:
             starts = ops.expand_dims(starts, 1)
             outside = of_previous[:, :1] * ops.cast(starts > first, self.accumulator_dtype)

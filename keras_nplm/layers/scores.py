@@ -54,10 +54,6 @@ class Scores(abc.ABC):
         y = self.logits()
         return ops.matmul(y, ops.cast(distribution, y.dtype))
 
-    def as_linear(self) -> "LinearScores | None":
-        """Return y as b + K f, for a server that stores [K b] as one matrix; None if it is not."""
-        return None
-
 
 def compute_log_prob(scores: Scores, word_ids: Tensor, places: Tensor | None = None) -> Tensor:
     """Return ln P(word | context), float [T], for int [T].
@@ -117,10 +113,7 @@ class LinearScores(Scores):
 
     def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
         kernels = self.kernels or (self.kernel(),)
-        log_z, logit = linear_softmax(
-            self.features, kernels, self.bias, word_ids, self.training_dtype
-        )
-        return log_z, logit
+        return linear_softmax(self.features, kernels, self.bias, word_ids, self.training_dtype)
 
     def expected_logit(self, distribution: Tensor) -> Tensor:
         q = self._cast(distribution)
@@ -129,9 +122,6 @@ class LinearScores(Scores):
 
     def take(self, places: Tensor) -> "LinearScores":
         return dataclasses.replace(self, features=ops.take(self.features, places, axis=0))
-
-    def as_linear(self) -> "LinearScores":
-        return self
 
     def _kernel_rows(self, word_ids: Tensor) -> Tensor:
         """Return the rows of K of some words, float [k, w], with sparse gradients."""

@@ -17,7 +17,7 @@ from keras_nplm.data.ids import UNK_ID
 from keras_nplm.data.source import NgramSource
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import Network, NextWordModel, replace_part, resolve_boundary
+from keras_nplm.models.base import Network, NextWordModel, choose_boundary, replace_part
 from keras_nplm.models.dynamic.network import copy_network
 from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.hybrid import Hybrid
@@ -71,7 +71,7 @@ def adapt_network(
     Reference: Wortsman et al. (2022), Robust fine-tuning of zero-shot models, for the average of
     the weights.
     """
-    boundary = resolve_boundary([model], boundary) or "sentence"
+    boundary = choose_boundary(model, boundary)
     fitting = Fitting(model, train_ids, held_out_ids, boundary, epochs, seed)
     before = fitting.measure(fitting.trained, 1.0)
     with open_progress("Adapting", unit=" rates") as progress:
@@ -126,15 +126,15 @@ class Fitting:
         epochs: int,
         seed: int,
     ):
-        self.old = model
-        self.background: NextWordModel | None = None
-        (trained,) = find_trained(model)
-        self.old_part = trained
+        self._old = model
+        [trained] = find_trained(model)
+        self._background: NextWordModel | None = None
         if isinstance(trained, Hybrid):
-            self.background = trained.background
+            self._background = trained.background
             trained = trained.network
-        self.network = copy_network(trained)
-        self.model = self._join(self.network)
+        self._old_network = trained
+        self.network = copy_network(self._old_network)
+        self.model = self._replace_network(self.network)
         self._epochs = epochs
         self.trained = [weight.numpy() for weight in self.network.trainable_weights]
         self._random_states = [state.numpy() for state in self.network.random_states()]
@@ -159,10 +159,10 @@ class Fitting:
 
     def _open(self, source: NgramSource, batch_size: int, epochs: Epochs) -> tf.data.Dataset:
         """Open a text as the network reads it."""
-        if self.background is None:
+        if self._background is None:
             return source.windows(batch_size, epochs)
         # the n-gram model has not seen the text
-        return source.with_log_q(self.background, batch_size, epochs)
+        return source.with_log_q(self._background, batch_size, epochs)
 
     def run(self, rate: float) -> _Run:
         """Train from the trained weights, until the held-out perplexity stops falling."""
@@ -197,11 +197,10 @@ class Fitting:
 
     def copy_model(self) -> NextWordModel:
         """Return a copy of the model that is not compiled."""
-        return self._join(copy_network(self.network))
+        return self._replace_network(copy_network(self.network))
 
-    def _join(self, network: ContextNetwork) -> NextWordModel:
-        part = network if self.background is None else Hybrid(network, self.background)
-        return replace_part(self.old, self.old_part, part)
+    def _replace_network(self, network: ContextNetwork) -> NextWordModel:
+        return replace_part(self._old, self._old_network, network)
 
     def _assign(self, weights: Sequence[np.ndarray]) -> None:
         for variable, weight in zip(self.network.trainable_weights, weights, strict=True):

@@ -28,8 +28,8 @@ class NextWordModel:
 
     A model that is saved in a model directory has the decorator `saved_as`, and says which files it
     writes and how they are read: `list_files` and `read_files`. A model that combines others names
-    them in `parts`, and makes itself of other parts with `with_parts`. Saving, the search for
-    networks, digests, adaptation, caches and serving walk the parts to any depth.
+    them in `parts`, and makes itself of other parts with `with_parts`; see `CombinedModel`. Saving,
+    the search for networks, digests, adaptation, caches and serving walk the parts to any depth.
 
     Attributes:
         order: int, n. A context has n-1 words.
@@ -110,7 +110,7 @@ class NextWordModel:
         )
         blocks = row_blocks(max(len(target_ids), 1), NGRAM_ROWS)
         parts = [self._log_prob(context_ids[block], target_ids[block]) for block in blocks]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return np.concatenate(parts)
 
     @property
     def looks_up_ngrams(self) -> bool:
@@ -223,6 +223,27 @@ class NextWordModel:
         )
 
 
+class CombinedModel(NextWordModel):
+    """Base class of models of several parts over one vocabulary, each of which predicts each word.
+
+    A part of a lower order gets the last words of a context.
+    """
+
+    def __init__(self, parts: Sequence[NextWordModel]):
+        self.parts = parts
+        self.order = max(part.order for part in parts)
+        self.vocabulary_size = resolve_vocabulary_size(parts)
+        self.boundary = resolve_boundary(parts)
+
+    @property
+    def uses_whole_contexts(self) -> bool:
+        return any(part.order == self.order and part.uses_whole_contexts for part in self.parts)
+
+    def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
+        lengths = [part.find_used_lengths(cut_contexts(part, context_ids)) for part in self.parts]
+        return np.max(lengths, axis=0)
+
+
 Saved = TypeVar("Saved", bound=type[NextWordModel])
 READERS: dict[str, Callable[["ModelFolder"], NextWordModel]] = {}  # of saved models, by kind
 
@@ -333,18 +354,6 @@ def cut_contexts(model: NextWordModel, context_ids: np.ndarray) -> np.ndarray:
     return context_ids[:, context_ids.shape[1] - (model.order - 1) :]
 
 
-def use_whole_contexts(models: Sequence[NextWordModel]) -> bool:
-    """Return whether every word of a context counts where models predict together."""
-    longest = max(model.order for model in models)
-    return any(model.order == longest and model.uses_whole_contexts for model in models)
-
-
-def find_longest_used(models: Sequence[NextWordModel], context_ids: np.ndarray) -> np.ndarray:
-    """Return the number of last words of each context that count in one of the models, int [B]."""
-    lengths = [model.find_used_lengths(cut_contexts(model, context_ids)) for model in models]
-    return np.max(lengths, axis=0)
-
-
 def resolve_vocabulary_size(parts: Iterable[Any]) -> int:
     """Return |V| of models, of their tables or of layers, which must be one."""
     sizes = [part.vocabulary_size for part in parts]
@@ -365,7 +374,7 @@ def check_vocabulary_size(model: NextWordModel, number: int, name: str = "`vocab
         )
 
 
-def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = None) -> str | None:
+def resolve_boundary(models: Sequence[Any], boundary: str | None = None) -> str | None:
     """Return the boundary of models, which must be one, and equal to `boundary` where given; None
     if none is known.
     """
@@ -378,3 +387,10 @@ def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = Non
             f"Received: {', '.join(known)}. Fix: leave it out, or train models with one boundary."
         )
     return known[0] if known else None
+
+
+def choose_boundary(model: Any, boundary: str | None = None) -> str:
+    """Return the boundary of a model and of a text, which must be one; `"sentence"` if none is
+    known.
+    """
+    return resolve_boundary([model], boundary) or "sentence"

@@ -135,8 +135,8 @@ class NgramCache(Cache):
         self,
         vocabulary_size: int,
         boundary: str = "sentence",
-        decay: float = 300.0,
-        length: int = 500,
+        decay: float = DECAY.default,
+        length: int = LENGTH.default,
         factors: Sequence[float] = FACTORS,
     ):
         DECAY.check(decay)
@@ -184,8 +184,8 @@ class UnigramCache(NgramCache):
         self,
         vocabulary_size: int,
         boundary: str = "sentence",
-        decay: float = 300.0,
-        length: int = 500,
+        decay: float = DECAY.default,
+        length: int = LENGTH.default,
     ):
         super().__init__(vocabulary_size, boundary, decay, length, factors=())
 
@@ -216,7 +216,9 @@ class ContinuousCache(Cache):
     settings = ("flatness", "length")
     figure = "flatness"
 
-    def __init__(self, network: Any, flatness: float = 0.3, length: int = 500):
+    def __init__(
+        self, network: Any, flatness: float = FLATNESS.default, length: int = LENGTH.default
+    ):
         FLATNESS.check(flatness)
         super().__init__(network.vocabulary_size, network.boundary, length, before=network.order)
         self.network = network

@@ -2,7 +2,6 @@
 
 import functools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -36,28 +35,12 @@ class Block:
         """The order of the n-gram that each probability is of, int [B]; see `find_orders`."""
         return self.model.find_orders(self.contexts, self.targets)
 
-    def iterate_distributions(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Compute P(w | context) of all words, some contexts at a time, each distinct one once.
-
-        Yields ln P, float [R, |V|], and of the N n-grams that have these contexts the row, int [N],
-        and the last word, int [N].
-        """
-        contexts, which = find_distinct_rows(self.contexts)
-        places = np.argsort(which, kind="stable")
-        ends = np.cumsum(np.bincount(which, minlength=len(contexts)))
-        size = count_distribution_rows(self.model.vocabulary_size)
-        for rows in row_blocks(len(contexts), size):
-            log_probs = self.model.next_log_probs(contexts[rows])
-            first = ends[rows.start - 1] if rows.start else 0
-            of_rows = places[first : ends[rows.start + len(log_probs) - 1]]
-            yield log_probs, which[of_rows] - rows.start, self.targets[of_rows]
-
 
 class Collector:
     """Base class of the measures of `evaluate`: it receives the blocks of a text, one by one.
 
     A subclass keeps sums of what it needs: `add` asks a block for `block.log_prob` or
-    `block.orders`, which are computed once for all collectors, or iterates over distributions.
+    `block.orders`, which are computed once for all collectors, or `block.model` for distributions.
     Example: the share of the n-grams with a probability above 1/2.
 
     >>> class Confidence(Collector):
@@ -137,9 +120,11 @@ class Accuracy(Collector):
         self._tokens = 0
 
     def add(self, block: Block) -> None:
-        for log_probs, rows, targets in block.iterate_distributions():
-            best = log_probs.argmax(axis=1)[rows]  # the first of equally probable words
-            self._hits += int((best == targets).sum())
+        contexts, which = find_distinct_rows(block.contexts)
+        best = np.empty(len(contexts), np.int64)  # the first of equally probable words
+        for rows in row_blocks(len(contexts), count_distribution_rows(block.model.vocabulary_size)):
+            best[rows] = block.model.next_log_probs(contexts[rows]).argmax(axis=1)
+        self._hits += int((best[which] == block.targets).sum())
         self._tokens += len(block.targets)
 
     def compute_figures(self) -> dict[str, float]:
@@ -193,4 +178,5 @@ def check_finite(name: str, log_prob: float, of_unk: bool = False) -> None:
 
 
 def compute_exp(x: float) -> float:
+    """Return exp(x); infinity from e**700 on, and for NaN."""
     return math.exp(x) if x < 700 else math.inf

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import ngram_blocks
-from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
+from keras_nplm.models.base import NextWordModel, choose_boundary, row_blocks
 from keras_nplm.models.collectors import Block, Collector, Perplexity
 
 BLOCK_SIZE = 1 << 16  # n-grams in a call of `log_prob`
@@ -31,7 +31,7 @@ def iterate_ngrams(
         whole = convert_ids(ids)
         ids = (whole[part] for part in row_blocks(len(whole), PART_SIZE))
     size = min(BLOCK_SIZE, max(1, _BLOCK_IDS // model.order))
-    return ngram_blocks(ids, model.order, resolve_boundary([model], boundary) or "sentence", size)
+    return ngram_blocks(ids, model.order, choose_boundary(model, boundary), size)
 
 
 def evaluate(

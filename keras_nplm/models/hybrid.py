@@ -3,15 +3,11 @@ model.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_nplm.models.base import NextWordModel, cut_contexts, saved_as
 from keras_nplm.models.shortlist import NetworkWithBackground
-
-if TYPE_CHECKING:
-    from keras_nplm.models.networks.hybrid_network import HybridNetwork
 
 
 @saved_as("hybrid")
@@ -32,9 +28,6 @@ class Hybrid(NetworkWithBackground):
     description = (
         "A neural probabilistic language model with an n-gram model inside (Neubig & Dyer 2016)"
     )
-
-    def __init__(self, network: "HybridNetwork", background: NextWordModel):
-        super().__init__(network, background)
 
     @property
     def learning_parts(self) -> Sequence[NextWordModel]:

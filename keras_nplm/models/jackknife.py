@@ -4,7 +4,7 @@ they predict.
 
 import dataclasses
 import itertools
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -17,30 +17,26 @@ from keras_nplm.data.resampling import TextIds, list_arrays
 from keras_nplm.data.source import NgramSource
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, resolve_boundary
+from keras_nplm.models.base import resolve_boundary
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
 
 FOLDS = 5
 
 
-def list_training_texts(ids: TextIds, boundary: str) -> list[np.ndarray]:
-    """List the texts of a jackknife, which are in memory and have two n-grams or more."""
+def list_training_texts(ids: TextIds, boundary: str) -> tuple[list[np.ndarray], int]:
+    """List the texts of a jackknife, which are in memory, and count their n-grams, two or more."""
     texts = list_arrays(ids)
     if texts is None:
         raise InputError(
             f"`ids` must be a text in memory for a jackknife. Received: {type(ids).__name__}. "
             "Fix: choose another network, such as --network context."
         )
-    number = _count_ngrams(texts, boundary)
+    number = sum(int(np.count_nonzero(find_targets(text, boundary))) for text in texts)
     if number < 2:
         raise InputError(
             f"`ids` must have 2 n-grams or more for a jackknife. Received: {number}. Fix: add text."
         )
-    return texts
-
-
-def _count_ngrams(texts: list[np.ndarray], boundary: str) -> int:
-    return sum(int(np.count_nonzero(find_targets(text, boundary))) for text in texts)
+    return texts, number
 
 
 def cut_text(ids: np.ndarray, boundary: str, folds: int) -> np.ndarray:
@@ -123,8 +119,7 @@ class Jackknife:
         boundary: str = "sentence",
         folds: int = FOLDS,
     ):
-        texts = list_training_texts(ids, boundary)
-        self.number = _count_ngrams(texts, boundary)
+        texts, self.number = list_training_texts(ids, boundary)
         folds = min(folds, self.number)
         joined = np.concatenate(texts)
         self.fold_starts = cut_text(joined, boundary, folds)
@@ -143,9 +138,8 @@ class Jackknife:
 
         Another text, or another boundary, is refused: its n-grams would be in other parts.
         """
-        resolve_boundary([cast(NextWordModel, self)], source.boundary)
-        texts = list_training_texts(source.ids, source.boundary)
-        number = _count_ngrams(texts, source.boundary)
+        resolve_boundary([self], source.boundary)
+        _, number = list_training_texts(source.ids, source.boundary)
         if number != self.number:
             raise InputError(
                 f"`ids` must be the text of the Jackknife, {self.number} n-grams. "
@@ -202,5 +196,5 @@ def hybrid_dataset(
     if isinstance(model, Jackknife):
         source = model.assign_parts(source)
     else:
-        resolve_boundary([cast(NextWordModel, model)], boundary)
+        resolve_boundary([model], boundary)
     return source.with_log_q(model, batch_size, Epochs(**epochs))

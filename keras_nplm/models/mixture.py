@@ -9,27 +9,23 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.boundary import check_boundary_name, predicted_ids
-from keras_nplm.data.ids import convert_ids
-from keras_nplm.data.ngram_arrays import ngram_blocks
 from keras_nplm.io.errors import InputError, check_argument, check_integer
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import (
+    CombinedModel,
     ModelFolder,
     NextWordModel,
+    choose_boundary,
     cut_contexts,
-    find_longest_used,
-    resolve_boundary,
     resolve_vocabulary_size,
     row_blocks,
     saved_as,
-    use_whole_contexts,
 )
-from keras_nplm.models.evaluation import BLOCK_SIZE, PART_SIZE, log_probs
+from keras_nplm.models.evaluation import iterate_ngrams, log_probs
 from keras_nplm.models.ngrams.interpolation import (
     FrequencyBins,
     combine,
     fit_weights,
-    is_distribution,
     sum_log_probs,
 )
 
@@ -46,6 +42,7 @@ class Uniform(NextWordModel):
 
     order = 2
     description = "The uniform distribution"
+    uses_whole_contexts = False
 
     def __init__(self, vocabulary_size: int, boundary: str = "sentence"):
         check_boundary_name(boundary)
@@ -63,10 +60,6 @@ class Uniform(NextWordModel):
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         return self._log_probs[target_ids]
 
-    @property
-    def uses_whole_contexts(self) -> bool:
-        return False
-
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
         return np.zeros(len(context_ids), np.int64)
 
@@ -75,7 +68,7 @@ class Uniform(NextWordModel):
 
 
 @saved_as("mixture")
-class Mixture(NextWordModel):
+class Mixture(CombinedModel):
     """Linear interpolation of language models over one vocabulary.
 
         P(w | h) = sum_k α_k(l(h)) P_k(w | h)
@@ -101,20 +94,20 @@ class Mixture(NextWordModel):
         bins: FrequencyBins | None = None,
     ):
         check_argument("models", len(models) > 1, "two models or more", len(models), "add a model.")
-        self.vocabulary_size = resolve_vocabulary_size([*models, bins.contexts] if bins else models)
+        if bins:
+            resolve_vocabulary_size([*models, bins.contexts])
+        super().__init__(list(models))
         shape = (bins.number if bins else 1, len(models))
         weights = np.atleast_2d(np.asarray(weights, np.float64))
-        if weights.shape != shape or not is_distribution(weights):
+        are_shares = (weights >= 0).all() and np.allclose(weights.sum(axis=1), 1, atol=1e-6)
+        if weights.shape != shape or not are_shares:
             raise InputError(
                 f"`weights` must be numbers {[*shape]} of 0 or more that sum to 1. "
                 f"Received: {weights.tolist()!r:.80}. Fix: give one for each model."
             )
-        self.models = list(models)
-        self.parts = self.models
+        self.models = self.parts
         self.weights: np.ndarray = weights
         self.bins = bins
-        self.order = max(model.order for model in models)
-        self.boundary = resolve_boundary(models)
 
     def with_parts(self, parts: Sequence[NextWordModel]) -> "Mixture":
         return Mixture(parts, self.weights, self.bins)
@@ -161,17 +154,18 @@ class Mixture(NextWordModel):
         return f"weights=[{parts}]{by_frequency}"
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        log_probs = self.part_log_probs(context_ids, target_ids)
+        return combine(log_probs, self.weights[self.find_bins(context_ids)])
+
+    def part_log_probs(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        """Return ln P_k(target | context), float64 [B, K]."""
         parts = [
             model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.models
         ]
-        return combine(np.stack(parts, axis=1), self.weights[self.find_bins(context_ids)])
-
-    @property
-    def uses_whole_contexts(self) -> bool:
-        return use_whole_contexts(self.models)
+        return np.stack(parts, axis=1).astype(np.float64, copy=False)
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
-        lengths = find_longest_used(self.models, context_ids)
+        lengths = super().find_used_lengths(context_ids)
         if not self.bins:
             return lengths
         return np.maximum(lengths, self.bins.find_used_lengths(context_ids))
@@ -218,12 +212,13 @@ def fit_mixture(
     equal = np.full((num_bins, len(candidates)), 1 / len(candidates))
     # refuses models that do not fit together, before they read the text
     mixture = Mixture([first for first, *_ in candidates], equal, bins)
-    boundary = resolve_boundary([mixture], boundary) or "sentence"
+    boundary = choose_boundary(mixture, boundary)
     chosen, columns = _choose_candidates(candidates, held_out_ids, boundary)
     held_out_bins = None
     if bins:
-        order = min(mixture.order, len(bins.counts) + 1)
-        held_out_bins = _read_bins(bins, held_out_ids, order, boundary)
+        blocks = iterate_ngrams(mixture, held_out_ids, boundary)
+        of_blocks = [bins.find_bins(block[:, :-1]).astype(np.int32) for block in blocks]
+        held_out_bins = np.concatenate(of_blocks)
     weights = fit_weights(columns, held_out_bins, num_bins)
     return Mixture(chosen, weights, bins)
 
@@ -260,11 +255,3 @@ def _read_column(model: NextWordModel, ids: np.ndarray, boundary: str) -> np.nda
     """Return ln P of every token of a text, float32 [T]: a text may have a billion tokens."""
     parts = log_probs(model, ids, boundary)
     return np.concatenate([part.astype(np.float32, copy=False) for part, _ in parts])
-
-
-def _read_bins(bins: FrequencyBins, ids: np.ndarray, order: int, boundary: str) -> np.ndarray:
-    """Return the bin of the context of every token of a text, int32 [T]."""
-    whole = convert_ids(ids)
-    parts = (whole[part] for part in row_blocks(len(whole), PART_SIZE))
-    blocks = ngram_blocks(parts, order, boundary, BLOCK_SIZE)
-    return np.concatenate([bins.find_bins(block[:, :-1]).astype(np.int32) for block in blocks])

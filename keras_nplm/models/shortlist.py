@@ -9,14 +9,11 @@ import numpy as np
 
 from keras_nplm.data.boundary import find_targets
 from keras_nplm.models.base import (
+    CombinedModel,
     ModelFolder,
     NextWordModel,
     cut_contexts,
-    find_longest_used,
-    resolve_boundary,
-    resolve_vocabulary_size,
     saved_as,
-    use_whole_contexts,
 )
 from keras_nplm.models.ngrams.mass import build_mass
 
@@ -25,18 +22,15 @@ NETWORK = 0
 BACKGROUND = 1
 
 
-class NetworkWithBackground(NextWordModel):
+class NetworkWithBackground(CombinedModel):
     """Base class of a network and a background model over one vocabulary, which predict
     together.
     """
 
     def __init__(self, network: Any, background: NextWordModel):
+        super().__init__([network, background])
         self.network = network
         self.background = background
-        self.parts = [network, background]
-        self.order = max(network.order, background.order)
-        self.vocabulary_size = resolve_vocabulary_size(self.parts)
-        self.boundary = resolve_boundary(self.parts)
 
     def with_parts(self, parts: Sequence[NextWordModel]) -> "NetworkWithBackground":
         network, background = parts
@@ -45,13 +39,6 @@ class NetworkWithBackground(NextWordModel):
     @classmethod
     def read_files(cls, folder: ModelFolder) -> "NetworkWithBackground":
         return cls(folder.load_part(NETWORK), folder.load_part(BACKGROUND))
-
-    @property
-    def uses_whole_contexts(self) -> bool:
-        return use_whole_contexts([self.network, self.background])
-
-    def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
-        return find_longest_used([self.network, self.background], context_ids)
 
 
 @saved_as("shortlist")

@@ -13,7 +13,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.text_counts import TOTALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
-from keras_nplm.models.base import NextWordModel, resolve_boundary
+from keras_nplm.models.base import NextWordModel, choose_boundary
 from keras_nplm.models.collectors import Collector, Perplexity, compute_exp
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
@@ -84,15 +84,10 @@ def compute_text_figures(
     included is the cost of spacing that a tokenizer of words loses, and of normalisation. A
     perplexity per word beyond e**700, as of text without spaces, is None.
     """
-    names = ("bits_per_character", "bits_per_byte", "perplexity_per_word")
-    figures: dict[str, Any] = dict.fromkeys(names)
-    if (
-        size.missing is None
-        and size.characters
-        and size.bytes
-        and size.words
-        and size.spelling_log_prob is not None
-    ):
+    figures: dict[str, Any] = dict.fromkeys(
+        ("bits_per_character", "bits_per_byte", "perplexity_per_word")
+    )
+    if size.characters and size.bytes and size.words and size.spelling_log_prob is not None:
         total = -(log_prob + size.spelling_log_prob)
         figures["bits_per_character"] = total / math.log(2) / size.characters
         figures["bits_per_byte"] = total / math.log(2) / size.bytes
@@ -114,7 +109,7 @@ def evaluate_splits(
     """Return all figures of validation and test, where the corpus has them: perplexity, of more
     collectors, and comparable figures.
     """
-    boundary = resolve_boundary([model]) or "sentence"
+    boundary = choose_boundary(model)
     evaluated = {}
     for split in filter(encoded.splits.__contains__, HELD_OUT):
         figures = evaluate(model, encoded.ids(split), [Perplexity(), *collectors])

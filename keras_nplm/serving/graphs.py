@@ -48,9 +48,11 @@ class NetworkGraph(GraphModel):
         self.num_outputs = network.prob.num_outputs
         # 7 ms in place of 80 on servers; devices lack its operations
         self.sums_paths = network.prob.is_normalised and not for_devices
-        contexts = tf.zeros([1, self.order - 1], tf.int32)
-        linear = None if for_devices else self.compute_scores(contexts).as_linear()
-        self.product = None if linear is None else _store_product(linear)
+        self.product: tf.Variable | None = None
+        if not for_devices:
+            scores = self.compute_scores(tf.zeros([1, self.order - 1], tf.int32))
+            if isinstance(scores, LinearScores):
+                self.product = _store_product(scores)
         self.weights = list_read_variables(self.next_log_probs, self.order)
 
     @property
@@ -94,11 +96,10 @@ class NetworkGraph(GraphModel):
     def _compute_logits(self, context_ids: tf.Tensor) -> tf.Tensor:
         """Return y of the outputs, float [B, outputs], and perhaps columns of probability 0."""
         scores = self.compute_scores(context_ids)
-        linear = scores.as_linear()
-        if self.product is None or linear is None:
+        if self.product is None or not isinstance(scores, LinearScores):
             return scores.logits()
-        ones = tf.ones([tf.shape(context_ids)[0], 1], linear.features.dtype)
-        return tf.matmul(tf.concat([linear.features, ones], axis=1), self.product)
+        ones = tf.ones([tf.shape(context_ids)[0], 1], scores.features.dtype)
+        return tf.matmul(tf.concat([scores.features, ones], axis=1), self.product)
 
 
 def _store_product(linear: LinearScores) -> tf.Variable:

@@ -45,7 +45,7 @@ def test_a_learning_copy_reads_the_text_in_the_same_pass():
     together = evaluate(
         mixture,
         iter(np.split(TEXT, 5)),
-        [Perplexity(), Dynamic(make_dynamic(mixture, settings), settings)],
+        [Perplexity(), Dynamic(make_dynamic(mixture, settings), settings, share=0.0)],
     )
     learned = together.pop("dynamic")
     assert learned.pop("settings")["mixture_rate"] == 0.1

@@ -12,7 +12,7 @@ from keras import ops
 from keras_nplm.io.shapes import choose_cutoffs, cluster_width
 from keras_nplm.layers.heads.base import Head, safe_log
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.layers.scores import LinearScores, Scores
+from keras_nplm.layers.scores import LinearScores, Scores, compute_log_prob
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -101,7 +101,7 @@ class AdaptiveScores(Scores):
         return ops.concatenate(parts, axis=-1)
 
     def logit(self, word_ids: Tensor) -> Tensor:
-        return self._sum_over_path(word_ids, _evaluate_log_prob)
+        return self._sum_over_path(word_ids, compute_log_prob)
 
     def log_z(self) -> Tensor:
         return ops.zeros_like(self.features[:, 0])
@@ -134,10 +134,6 @@ class AdaptiveScores(Scores):
             within = log_prob(self._softmax(projected, cluster), ids)
             total += ops.scatter(ops.expand_dims(places, -1), within, ops.shape(total))
         return total
-
-
-def _evaluate_log_prob(scores: LinearScores, word_ids: Tensor) -> Tensor:
-    return scores.logit(word_ids) - scores.log_z()
 
 
 def _train_log_prob(scores: LinearScores, word_ids: Tensor) -> Tensor:

@@ -100,21 +100,15 @@ class SampledObjective(Objective):
         if self.held_out is not None:
             target_ids = self.replace_at_random(target_ids, self.held_out)
         sampled_ids = self.noise.draw(self.draw_strata(self.num_sampled))
-        return Losses(self.contrast(scores, target_ids, sampled_ids), None)
-
-    @abc.abstractmethod
-    def contrast(self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor) -> Tensor:
-        """Return the loss, float [B], of targets, int [B], and of the samples of all contexts, int
-        [k].
-        """
-
-    def correct(
-        self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return s of the targets, float [B], and of the samples, float [B, k]."""
         sampled = scores.logits_of(sampled_ids, offset=-self._log_expected(sampled_ids))
         target = scores.logit(target_ids) - self._log_expected(target_ids)
-        return target, sampled
+        return Losses(self.contrast(target, sampled), None)
+
+    @abc.abstractmethod
+    def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
+        """Return the loss, float [B], from s of the targets, float [B], and of the samples, float
+        [B, k].
+        """
 
     def set_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         is_log_uniform = self.proposal == "log-uniform"
@@ -200,8 +194,7 @@ class SampledSoftmax(SampledObjective):
 
     loss_name = "sampled_loss"
 
-    def contrast(self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor) -> Tensor:
-        target, sampled = self.correct(scores, target_ids, sampled_ids)
+    def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
         log_z = ops.logsumexp(sampled, axis=-1)
         return ops.softplus(log_z - target) + self.self_normalisation * ops.square(log_z)
 
@@ -225,8 +218,7 @@ class NoiseContrastive(SampledObjective):
 
     loss_name = "nce_loss"
 
-    def contrast(self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor) -> Tensor:
-        target, sampled = self.correct(scores, target_ids, sampled_ids)
+    def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
         return ops.softplus(-target) + noise_loss(sampled, self.self_normalisation)
 
 

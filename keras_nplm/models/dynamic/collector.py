@@ -17,7 +17,7 @@ class Dynamic(Collector):
         share: the share of the model in the probabilities, unless it is the learner that adds it.
     """
 
-    def __init__(self, learner: NextWordModel, settings: DynamicSettings, share: float = 0.0):
+    def __init__(self, learner: NextWordModel, settings: DynamicSettings, share: float):
         self._learner = learner
         self._settings = settings
         self._share = share

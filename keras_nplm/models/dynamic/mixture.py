@@ -4,7 +4,7 @@ expectation-maximisation.
 
 import numpy as np
 
-from keras_nplm.models.base import NextWordModel, cut_contexts
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.ngrams.interpolation import combine
 
@@ -50,15 +50,8 @@ class DynamicMixture(NextWordModel):
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         bins = self.mixture.find_bins(context_ids)
-        log_probs = self.part_log_probs(context_ids, target_ids)
+        log_probs = self.mixture.part_log_probs(context_ids, target_ids)
         return self._weights.combine(log_probs, bins)
-
-    def part_log_probs(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return ln P_k of n-grams, float64 [B, K]; the models learn from them."""
-        parts = [
-            model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.parts
-        ]
-        return np.stack(parts, axis=1).astype(np.float64)
 
 
 class FollowingWeights:

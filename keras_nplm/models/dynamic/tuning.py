@@ -15,7 +15,7 @@ from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import Network, NextWordModel, resolve_boundary
+from keras_nplm.models.base import Network, NextWordModel, choose_boundary
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
 from keras_nplm.models.dynamic.settings import DynamicSettings, add_static
 from keras_nplm.models.mixture import Mixture
@@ -104,12 +104,16 @@ def make_dynamic(
 
 def check_learns(model: NextWordModel) -> None:
     """Refuse a model of which nothing can follow a text."""
-    if not (isinstance(model, Mixture) or find_learners(model)):
+    if not _can_learn(model):
         raise InputError(
             "`model` must be an NPLM or a mixture to learn as it reads. "
             f"Received: {type(model).__name__}. "
             "Fix: leave dynamic evaluation out, or mix the model with a network."
         )
+
+
+def _can_learn(model: NextWordModel) -> bool:
+    return isinstance(model, Mixture) or bool(find_learners(model))
 
 
 def _make_learners(
@@ -129,23 +133,22 @@ def _make_part(
     """Return a model with the next of the learners in place of each of its networks."""
     if isinstance(model, Network):
         return next(learners) if settings.rate else model
-    if isinstance(model, Mixture):
-        return _make_mixture(model, settings, learners)
-    if not find_learners(model):
+    if not _can_learn(model):
         return model
+    made = _make_parts(model, settings, learners)
+    if isinstance(made, Mixture):
+        return DynamicMixture(made, settings.chunk, settings.mixture_rate)
+    return made
+
+
+def _make_parts(model: NextWordModel, settings: DynamicSettings, learners: Iterator[Any]) -> Any:
+    """Return a model with the next of the learners in place of the networks in its parts."""
     learning = set(map(id, model.learning_parts))
     parts = [
         _make_part(part, settings, learners) if id(part) in learning else part
         for part in model.parts
     ]
     return model.with_parts(parts)
-
-
-def _make_mixture(
-    model: Mixture, settings: DynamicSettings, learners: Iterator[Any]
-) -> DynamicMixture:
-    parts = [_make_part(part, settings, learners) for part in model.parts]
-    return DynamicMixture(model.with_parts(parts), settings.chunk, settings.mixture_rate)
 
 
 def tune_dynamic(
@@ -170,7 +173,7 @@ def tune_dynamic(
         tokens: how many tokens of the held-out text are read, from its beginning.
     """
     check_learns(model)
-    boundary = resolve_boundary([model], boundary) or "sentence"
+    boundary = choose_boundary(model, boundary)
     ngrams = _extract_first(held_out_ids, model.order, boundary, tokens)
     contexts, targets = ngrams[:, :-1], ngrams[:, -1]
     networks = find_learners(model)
@@ -228,7 +231,7 @@ def _measure_mixture_rates(
     tried = [dataclasses.replace(settings, mixture_rate=rate) for rate in _MIXTURE_RATES]
     if any(map(_holds_mixture, model.parts)):
         return {changed: _compute_perplexity(read(changed)) for changed in tried}
-    mixture = _make_mixture(model, settings, learners)
+    mixture = _make_parts(model, settings, learners)
     bins = model.find_bins(ngrams[:, :-1])
     log_probs = mixture.part_log_probs(ngrams[:, :-1], ngrams[:, -1])
     perplexities = {}

@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_nplm.data.boundary import BOUNDARIES
-from keras_nplm.io.errors import InputError, check_choice, check_integer
+from keras_nplm.io.errors import InputError, check_argument, check_choice, check_integer
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.hidden import DirectConnection
@@ -21,7 +21,6 @@ from keras_nplm.layers.objectives.base import Objective, smooth_unigram
 from keras_nplm.layers.ops import (
     NamedWeights,
     Tensor,
-    check_precision,
     list_biases,
 )
 from keras_nplm.layers.scores import LinearScores, Scores
@@ -30,8 +29,6 @@ from keras_nplm.models.base import NETWORK_FILE, SCORER_FILE, resolve_vocabulary
 from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
-
-_PARTS = ("embed", "hidden", "direct", "head", "objective", "pointer")  # in the configuration
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -95,7 +92,6 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
     # whether its inputs are contexts with the log-probabilities of an n-gram model
     reads_log_q = False
     built: bool
-    boundary: str
 
     def __init__(
         self,
@@ -126,16 +122,21 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         self._check_layers()
 
     def _check_layers(self) -> None:
-        if self.direct is not None and self.prob.num_outputs != self.direct.units:
-            raise InputError(
-                f"`direct` must have the outputs of `head`, {self.prob.num_outputs}. Received: "
-                f"{self.direct.units}. "
-                "Fix: give both the same number."
-            )
         if self.direct is not None:
             self.prob.check_word_rows("with direct connections")
+            if self.prob.num_outputs != self.direct.units:
+                raise InputError(
+                    f"`direct` must have the outputs of `head`, {self.prob.num_outputs}. "
+                    f"Received: {self.direct.units}. Fix: give both the same number."
+                )
         for layer in (self, *self.list_layers()):
-            check_precision(layer)
+            check_argument(  # five bits of exponent lose small updates
+                "dtype",
+                layer.variable_dtype != "float16",
+                "float32, float64, bfloat16, mixed_bfloat16 or mixed_float16",
+                "float16",
+                "choose mixed_float16, which has weights of float32.",
+            )
             # Keras adds its penalty in a call: of the network's layers to the hidden one alone
             if layer is not self.hidden and layer.activity_regularizer is not None:
                 raise InputError(
@@ -319,8 +320,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         return [variable for variable in self.variables if id(variable) not in weights]
 
     def save_own_variables(self, store: Any) -> None:
-        for variable in self.list_own_variables():
-            store[variable.name] = variable
+        super().save_own_variables(store)
         for number, state in enumerate(self.random_states()):
             store[f"random_state_{number}"] = state.numpy()
 
@@ -342,11 +342,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
 
     @classmethod
     def from_config(cls, config: dict) -> "ContextNetwork":
-        config = dict(config)
-        for part in _PARTS:
-            if isinstance(config.get(part), dict):
-                config[part] = keras.saving.deserialize_keras_object(config[part])
-        return cls(**config)
+        return cls(**keras.saving.deserialize_keras_object(config))
 
 
 def _build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:

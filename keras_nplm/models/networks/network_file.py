@@ -2,7 +2,6 @@
 holds.
 """
 
-import importlib
 import io
 import math
 import os
@@ -62,7 +61,8 @@ def load_keras_model(path: Path, kind: type[Loaded], max_config: int) -> Loaded:
     """
     check_is_file(path)
     # all classes that a file may name
-    importlib.import_module("keras_nplm.models.networks.registered")
+    import keras_nplm.models.networks.registered  # noqa: F401
+
     try:
         described, data = _read_archive(path, max_config)
         _refuse_foreign_classes(path, described)

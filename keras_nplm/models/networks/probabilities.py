@@ -30,7 +30,6 @@ _LOCK = threading.RLock()  # a graph is made once, also if several threads ask f
 class NetworkProbabilities(Network):
     """Mixin of a network with `read`, `features`, `scores` and `prob`."""
 
-    boundary: str
     embed: ContextEmbedding
     prob: Head
     read: Callable[..., Context]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.ids import find_distinct_rows
+from keras_nplm.layers.arrays import LEAST
 from keras_nplm.models.base import (
     NextWordModel,
     count_distribution_rows,
@@ -18,7 +19,6 @@ from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
 _CACHED = 1 << 16  # logits whose exponentials fit the cache
 _FEW = 8  # contexts whose rows of all tables are gathered at once
-_LEAST = np.float32(1e-37)  # as in `layers.pointer`
 _CHECKED = 4  # contexts whose logits are compared with those of the network
 _TOLERANCE = {
     "float32": 1e-3,
@@ -140,7 +140,7 @@ class SelfNormalised(NextWordModel):
         if weights is None:
             return y
         return np.logaddexp(
-            y, np.log(np.sum(weights, axis=1, where=context_ids == target_ids[:, None]) + _LEAST)
+            y, np.log(np.sum(weights, axis=1, where=context_ids == target_ids[:, None]) + LEAST)
         )
 
     def _weigh_copies(self, features: np.ndarray, context_ids: np.ndarray) -> np.ndarray | None:
@@ -175,7 +175,7 @@ class SelfNormalised(NextWordModel):
             totals = np.zeros_like(logits)
             copied = (np.arange(len(logits))[:, None], context_ids)
             np.add.at(totals, copied, weights)
-            logits[copied] = np.logaddexp(logits[copied], np.log(totals[copied] + _LEAST))
+            logits[copied] = np.logaddexp(logits[copied], np.log(totals[copied] + LEAST))
         return logits
 
     def features(self, context_ids: np.ndarray) -> np.ndarray:

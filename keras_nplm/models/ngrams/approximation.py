@@ -9,7 +9,7 @@ from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
 from keras_nplm.io.errors import check_integer
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
+from keras_nplm.models.base import NextWordModel, choose_boundary, row_blocks
 from keras_nplm.models.defaults import MIN_EXPECTED_COUNT, ORDER
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass
 from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
@@ -54,7 +54,7 @@ def approximate(
     0.539
     """
     check_integer("order", order, 2, most=model.order)
-    boundary = resolve_boundary([model], boundary) or "sentence"
+    boundary = choose_boundary(model, boundary)
     text = count_ngrams(ids, model.vocabulary_size, order, boundary)
     unigram, tables = _expect_counts(model, text, ids, boundary, min_expected_count)
     log_unigram = compute_logs(unigram / unigram.sum())

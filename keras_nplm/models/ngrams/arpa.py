@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -156,8 +157,9 @@ def read_arpa_file(
     differ.
     """
     words = SPECIALS if vocabulary is None else vocabulary.words
-    place = {_UNK: UNK_ID} | {word: i for i, word in enumerate(words)}
-    sections = read_sections(path, place, itertools.count(len(words)))
+    known = {_UNK: UNK_ID} | {word: i for i, word in enumerate(words)}
+    place = defaultdict(itertools.count(len(words)).__next__, known)
+    sections = read_sections(path, place)
     sections = [*map(_leave_out_padding, sections)]
     file_words = [word for word, i in place.items() if i >= len(words)]
     all_words = [*words, *file_words]
@@ -238,8 +240,8 @@ def read_arpa_as_written(path: str | os.PathLike) -> tuple[BackoffModel, dict[st
         InputError: the file is absent, not UTF-8 or malformed (the error names the line), or lists
             no `<s>` or `</s>`.
     """
-    place = {UNK: UNK_ID, _UNK: UNK_ID}
-    sections = read_sections(path, place, itertools.count(len(SPECIALS)))
+    place = defaultdict(itertools.count(len(SPECIALS)).__next__, {UNK: UNK_ID, _UNK: UNK_ID})
+    sections = read_sections(path, place)
     for word in (BOS, EOS):
         if word not in place:
             raise InputError(

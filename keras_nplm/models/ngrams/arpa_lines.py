@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
@@ -44,18 +45,16 @@ def make_line_error(
     )
 
 
-def read_sections(
-    path: str | os.PathLike, place: dict[str, int], new_ids: Iterator[int]
-) -> list[Section]:
+def read_sections(path: str | os.PathLike, place: defaultdict[str, int]) -> list[Section]:
     """Read the sections of a file, order 1 first.
 
-    `place` has the ids of words. Words of the 1-grams that it lacks get the `new_ids`.
+    `place` has the ids of words. It makes ids for words of the 1-grams that it lacks.
     """
     with open_text(path) as file:
         lines = _Lines(path, file)
         numbers = _read_header(lines)
         sections = [
-            _read_section(lines, order, number, len(numbers), place, new_ids)
+            _read_section(lines, order, number, len(numbers), place)
             for order, number in enumerate(numbers, start=1)
         ]
         lines.expect("\\end\\")
@@ -125,12 +124,7 @@ def _read_header(lines: _Lines) -> list[int]:
 
 
 def _read_section(
-    lines: _Lines,
-    order: int,
-    number: int,
-    highest: int,
-    place: dict[str, int],
-    new_ids: Iterator[int],
+    lines: _Lines, order: int, number: int, highest: int, place: defaultdict[str, int]
 ) -> Section:
     r"""Read the n-grams under `\ORDER-grams:`."""
     lines.expect(f"\\{order}-grams:")
@@ -138,7 +132,7 @@ def _read_section(
     sections = [Section(np.zeros(0, np.int64), np.zeros((0, order), np.int32), nothing, nothing)]
     for block in row_blocks(number, _BLOCK_ROWS):
         rows = lines.take(min(block.stop, number) - block.start)
-        sections.append(_parse_rows(lines.path, rows, order, highest, place, new_ids))
+        sections.append(_parse_rows(lines.path, rows, order, highest, place))
     if lines.line and not lines.line.startswith("\\"):
         raise lines.error(f"the end of the {number} {order}-grams that the header lists")
     return Section(*map(np.concatenate, zip(*sections, strict=True)))
@@ -149,8 +143,7 @@ def _parse_rows(
     rows: list[tuple[int, str]],
     order: int,
     highest: int,
-    place: dict[str, int],
-    new_ids: Iterator[int],
+    place: defaultdict[str, int],
 ) -> Section:
     """Parse lines of n-grams, with their numbers."""
 
@@ -173,11 +166,10 @@ def _parse_rows(
     if order == highest:
         refuse(backoffs != 0, f"no back-off, since {order} is the highest order")
     words = [word for row in fields for word in row[1 : order + 1]]
-    if order == 1:
-        for word in words:
-            if word not in place:
-                place[word] = next(new_ids)
-    ids = np.fromiter(map(place.get, words, itertools.repeat(-1)), np.int32).reshape(-1, order)
+    found = map(place.__getitem__, words)
+    if order > 1:
+        found = map(place.get, words, itertools.repeat(-1))
+    ids = np.fromiter(found, np.int32).reshape(-1, order)
     first = words[int(np.argmin(ids))]
     refuse(np.min(ids, axis=1) < 0, f"words of the vocabulary, and {first!r} is not one")
     return Section(np.array([number for number, _ in rows]), ids, log10_probs, backoffs)

@@ -47,6 +47,7 @@ class BackoffModel(NgramModel):
     """
 
     description = "An n-gram model in back-off form"
+    looks_up_ngrams = True
 
     contexts: ContextTrie
     unigrams: np.ndarray
@@ -57,7 +58,7 @@ class BackoffModel(NgramModel):
 
     def __post_init__(self) -> None:
         if self.boundary is None:
-            predicts_end = np.isfinite(self.unigrams[EOS_ID : EOS_ID + 1]).any()
+            predicts_end = np.isfinite(self.unigrams[EOS_ID])
             self.boundary = "sentence" if predicts_end else "stream"
         self.order = len(self.keys) + 1
         self.vocabulary_size = len(self.unigrams)
@@ -100,7 +101,29 @@ class BackoffModel(NgramModel):
 
     @functools.cached_property
     def _used(self) -> "UsedContexts | None":
-        return find_used_contexts(self)
+        """The used contexts.
+
+        None: all words of a context may count, as a used context is not listed as an n-gram, so
+        that its own beginning may not be used; or the tables are memory-mapped, and reading all of
+        them would take long.
+        """
+        if any(map(is_mapped, self.keys)):
+            return None
+        contexts = []
+        ngrams = []
+        tables = [np.arange(self.vocabulary_size), *self.keys]
+        for k, (backoffs, keys) in enumerate(zip(self.backoffs, self.keys, strict=True)):
+            is_used = backoffs != 0
+            is_used[keys // self.vocabulary_size] = True
+            words = self.contexts.words(k + 1, np.flatnonzero(is_used))
+            places = find(tables[k], self.contexts.find_keys(words))
+            if (places < 0).any():
+                return None
+            flags = np.zeros(len(tables[k]) + 1, bool)
+            flags[places] = True
+            contexts.append(is_used)
+            ngrams.append(flags)
+        return UsedContexts(contexts, ngrams)
 
     @property
     def uses_whole_contexts(self) -> bool:
@@ -123,10 +146,6 @@ class BackoffModel(NgramModel):
         if self._used is None:
             return super().log_prob_and_lengths(context_ids, target_ids)
         return self._search(context_ids, target_ids, self._used.ngrams)
-
-    @property
-    def looks_up_ngrams(self) -> bool:
-        return True
 
     def find_orders(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return the order of the longest n-gram that ends with each target, int [B].
@@ -299,32 +318,6 @@ class UsedContexts(NamedTuple):
 
     contexts: list[np.ndarray]
     ngrams: list[np.ndarray]
-
-
-def find_used_contexts(model: BackoffModel) -> UsedContexts | None:
-    """Return the used contexts of a model.
-
-    None: all words of a context may count, as a used context is not listed as an n-gram, so that
-    its own beginning may not be used; or the tables are memory-mapped, and reading all of them
-    would take long.
-    """
-    if any(map(is_mapped, model.keys)):
-        return None
-    contexts = []
-    ngrams = []
-    tables = [np.arange(model.vocabulary_size), *model.keys]
-    for k, (backoffs, keys) in enumerate(zip(model.backoffs, model.keys, strict=True)):
-        is_used = backoffs != 0
-        is_used[keys // model.vocabulary_size] = True
-        words = model.contexts.words(k + 1, np.flatnonzero(is_used))
-        places = find(tables[k], model.contexts.find_keys(words))
-        if (places < 0).any():
-            return None
-        flags = np.zeros(len(tables[k]) + 1, bool)
-        flags[places] = True
-        contexts.append(is_used)
-        ngrams.append(flags)
-    return UsedContexts(contexts, ngrams)
 
 
 def compute_backoff_log_probs(

@@ -45,13 +45,14 @@ def count_ngrams(
     >>> counts.keys[0].tolist(), counts.counts[0].tolist()  # words, and how often each occurs
     ([3, 4, 5, 6], [1, 2, 2, 1])
     """
-    vocabulary_size = int(vocabulary_size)  # NumPy's integers have no `bit_length`
     with TemporaryColumns() as columns:
         blocks = read_text(ids, vocabulary_size, order, boundary)
         counter = NgramCounter(vocabulary_size, order, columns, are_distinct=False)
         counter.count(blocks, choose_run_size(order))
         return NgramCounts(
-            ContextTrie(vocabulary_size, [column.read_all() for column in counter.contexts]),
+            ContextTrie(
+                counter.vocabulary_size, [column.read_all() for column in counter.contexts]
+            ),
             [column.read_all() for column in counter.keys],
             [column.read_all() for column in counter.counts],
         )
@@ -87,7 +88,8 @@ class NgramCounter:
     def __init__(
         self, vocabulary_size: int, order: int, columns: TemporaryColumns, are_distinct: bool
     ):
-        self.vocabulary_size = vocabulary_size
+        # products of a NumPy integer of 32 bits would overflow, and it has no `bit_length`
+        self.vocabulary_size = int(vocabulary_size)
         self.order = order
         self.contexts = [columns.add(np.int64) for _ in range(2, order)]
         self.keys = [columns.add(np.int64) for _ in range(order)]

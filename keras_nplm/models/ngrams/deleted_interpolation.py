@@ -39,6 +39,7 @@ class DeletedInterpolation(NgramModel):
     """
 
     description = "A deleted-interpolation n-gram model"
+    uses_whole_contexts = False
 
     bins: FrequencyBins
     uniform: np.ndarray
@@ -62,10 +63,6 @@ class DeletedInterpolation(NgramModel):
         components = self.components(context_ids, target_ids)
         with np.errstate(divide="ignore"):
             return np.log(np.sum(weights * components, axis=1))
-
-    @property
-    def uses_whole_contexts(self) -> bool:
-        return False
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
         return self.bins.find_used_lengths(context_ids)

@@ -34,11 +34,6 @@ def combine(log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return np.log(scaled) + highest[..., 0]
 
 
-def is_distribution(shares: np.ndarray) -> bool:
-    """Whether the numbers of each row, float [..., K], are not negative and sum to 1."""
-    return bool((shares >= 0).all() and np.allclose(shares.sum(axis=-1), 1, atol=1e-6))
-
-
 def fit_weights(
     columns: Sequence[np.ndarray] | np.ndarray, bins: np.ndarray | None = None, num_bins: int = 1
 ) -> np.ndarray:

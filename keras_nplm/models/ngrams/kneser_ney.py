@@ -62,7 +62,6 @@ def kneser_ney(
     modeling; Heafield et al. (2013), Scalable modified Kneser-Ney language model estimation, whose
     `lmplz --vocab_pad` gives the same numbers.
     """
-    vocabulary_size = int(vocabulary_size)  # NumPy's integers have no `bit_length`
     if predicted is None:
         predicted = predicted_ids(vocabulary_size, boundary)
     blocks = read_text(ids, vocabulary_size, order, boundary)
@@ -74,7 +73,7 @@ def kneser_ney(
         arrays: dict[str, Any] = {}
         for name, of_orders in tables.items():
             arrays[name] = [column.read_all() for column in of_orders]
-    trie = ContextTrie(vocabulary_size, arrays.pop("contexts"))
+    trie = ContextTrie(len(unigrams), arrays.pop("contexts"))
     return BackoffModel(trie, unigrams, **arrays, boundary=boundary)
 
 
@@ -142,6 +141,7 @@ def _estimate(
     Return ln P of unigrams, float32 [|V|], and the columns of the other tables of `BackoffModel`.
     """
     counts = NgramCounter(vocabulary_size, order, columns, are_distinct=True)
+    vocabulary_size = counts.vocabulary_size
     with open_progress("Counting n-grams", num_rows) as progress:
         counts.count(blocks, size, progress.update)
     block_size = min(BLOCK, size)
@@ -239,11 +239,10 @@ def _count_frequencies(counts: Column) -> np.ndarray:
 def discount(
     counts: np.ndarray, nodes: np.ndarray, num_contexts: int, discounts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the discounted relative frequencies of the n-grams of an order, and γ of each context
-    (1 if unseen).
+    """Return the discounted relative frequencies of the n-grams of an order, whose counts are 1 or
+    more, and γ of each context (1 if unseen).
     """
-    by_count = np.concatenate([[0.0], discounts])
-    subtracted = by_count[np.minimum(counts, 3)]
+    subtracted = discounts[np.minimum(counts, 3) - 1]
     total = np.bincount(nodes, counts, minlength=num_contexts)
     gamma = np.bincount(nodes, subtracted, minlength=num_contexts) / np.maximum(total, 1)
     return (counts - subtracted) / total[nodes], np.where(total > 0, gamma, 1.0)
