@@ -27,7 +27,10 @@ from keras_nplm.training.options import (
 _TOKENS = 60_000  # of the embedded default: where the widths below hold
 _LARGE_TOKENS = 2_000_000  # from here on larger batches
 _SAMPLED_TYPES = 512  # from this vocabulary on negative samples cost less than the full softmax
-_NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
+_MANY_TYPES = 5000  # from this vocabulary on: 512 negative samples, not 256
+# from this vocabulary on: noise-contrastive estimation. At 25,500 types both give one perplexity;
+# at 5,900 sampled softmax is 3% better. With a pointer it is 6% worse at 17,900.
+_NCE_TYPES = 30_000
 _HYBRID_TYPES = 10_000  # an n-gram model inside below it, of characters or subwords
 _NGRAM_TOKENS = 20_000_000  # an n-gram model inside or beside the network below it
 _SPELLED_TOKENS = 500_000  # characters from which on words that they spell have vectors
@@ -86,7 +89,8 @@ def choose_options(
         dropout      0.3 - 0.1 d of the hidden units, 0.15 - 0.05 d of the embeddings
         epochs       8 * 2^(-0.85 d), from 3 to 16
         objective    the likelihood below 512 types; sampled softmax with 256 negative samples below
-                     5,000 types; noise-contrastive estimation with 512 from there on
+                     5,000 types, with 512 below 30,000; noise-contrastive estimation with 512 from
+                     there on, and with a pointer from 5,000 types on
         batch        64 n-grams, 128 from 2 million tokens on. With a pointer they are segments of
                      16 targets
         rate         of SGD by |V| and N, at most 0.25 / share of the commonest token
@@ -103,8 +107,8 @@ def choose_options(
     Where contexts cross sentences, with the boundaries `"text"` and `"stream"`, words have a
     pointer to 240 words.
 
-    Other networks are interpolated with a Kneser-Ney model of the same text, below 20 million
-    tokens.
+    Other networks are interpolated with a Kneser-Ney and a class-based model of the same text,
+    below 20 million tokens.
 
     If the tokens are characters, the last 10 are concatenated, m is at least 30, h is doubled, and
     epochs are 1.5 times as many. Spelling is learned by heart, so the dropout is a third, of the
@@ -155,7 +159,7 @@ def choose_options(
         context=context,
         hidden="none" if Head.kinds[head].has_hidden_layer else "deep",
         objective=_choose_objective(given, statistics, network, head),
-        num_sampled=256 if statistics.vocabulary_size < _NCE_TYPES else 512,
+        num_sampled=256 if statistics.vocabulary_size < _MANY_TYPES else 512,
         interpolated=not has_own_ngrams and statistics.tokens < _NGRAM_TOKENS,
     )
     _choose_training(chosen, given, statistics, network, replicas)
@@ -275,7 +279,8 @@ def _choose_objective(
     has_few_types = statistics.vocabulary_size < _SAMPLED_TYPES
     if has_few_types and _SAMPLING_OPTIONS.isdisjoint(given):
         return "likelihood"
-    return "sampled" if statistics.vocabulary_size < _NCE_TYPES else "nce"
+    contrasted = _MANY_TYPES if network == "pointer" else _NCE_TYPES
+    return "sampled" if statistics.vocabulary_size < contrasted else "nce"
 
 
 def _choose_training(
@@ -315,7 +320,7 @@ def _choose_sgd_rate(given: Mapping[str, Any], statistics: TextStatistics) -> fl
     has_small_clusters = (
         given.get("head") == "adaptive" and statistics.vocabulary_size < _SAMPLED_TYPES
     )
-    if statistics.vocabulary_size >= _NCE_TYPES:
+    if statistics.vocabulary_size >= _MANY_TYPES:
         rate = 1.2 if statistics.tokens < _LARGE_TOKENS else 1.7
     else:
         rate = 0.5 if statistics.unit == "characters" or has_small_clusters else 1.4

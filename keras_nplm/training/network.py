@@ -654,7 +654,7 @@ class Network:
     """training loss"""
 
     interpolated: bool = False
-    """mixture with a Kneser-Ney model of the same text, its weight fitted on validation"""
+    """mixture with a Kneser-Ney and a class-based model of the same text, with fitted weights"""
 
     embedding_dropout: Annotated[float, Option(least=0, below=1, advanced=True)] = 0.2
     """dropout rate of the components of the context's feature vectors"""

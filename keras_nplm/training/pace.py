@@ -14,6 +14,7 @@ from keras_nplm.data.epochs import Epochs
 from keras_nplm.io.errors import InputError
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.training.adaptive_default import choose_options
+from keras_nplm.training.background import estimate_classes
 from keras_nplm.training.build import build_model
 from keras_nplm.training.fit import VALIDATION_BATCH, fit_batch
 from keras_nplm.training.options import MOST_NGRAM_ORDER, Options, TextStatistics
@@ -115,7 +116,12 @@ def _measure_ngram_models(options: Options, ids: np.ndarray, vocabulary_size: in
         models += _FOLDS
     start = time.process_time()
     kneser_ney(ids, vocabulary_size, order, options.text.boundary)
-    return models * (time.process_time() - start)
+    seconds = models * (time.process_time() - start)
+    if network.interpolated:
+        start = time.process_time()
+        estimate_classes(ids, ids, vocabulary_size, options.text.boundary)
+        seconds += time.process_time() - start
+    return seconds
 
 
 def time_steps(run: Callable[[], object], steps: int) -> float:

@@ -44,7 +44,7 @@ from keras_nplm.models.shortlist import BACKGROUND, NETWORK, Shortlist, measure_
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_splits
 from keras_nplm.training.adaptive_default import complete_command, describe_choice
-from keras_nplm.training.background import write_background
+from keras_nplm.training.background import CLASSES, write_background
 from keras_nplm.training.checkpoint import remove_checkpoints
 from keras_nplm.training.distribution import (
     broadcast_from_chief,
@@ -98,7 +98,7 @@ def train(
         vocabulary.txt    the words by id; forms.tsv, sentencepiece.model: of a tokenizer
         corpus/           the encoded text, with corpus.json
         spelling.tsv      the training words of the spelling model (see `SpellingModel`)
-        components/       of a short-list, a hybrid or a mixture: its n-gram model, and its network
+        components/       of a short-list, a hybrid or a mixture: its network, and its n-gram models
         logs/             TensorBoard; at the end with the figures of metrics.json
         last.npz          the checkpoint to resume from; previous.npz: the one before
         history.json      the figures of each epoch
@@ -116,8 +116,9 @@ def train(
 
     With a short-list (the option `shortlist_size`) the model is a `Shortlist`. `components/0` holds
     the network and `components/1` the background model, which predicts all other words. Default: a
-    Kneser-Ney model of the same text. With `interpolated` the model is a `Mixture` of the network
-    and a Kneser-Ney model of the same text. A network `hybrid` has its n-gram model there, too.
+    Kneser-Ney model of the same text. With `interpolated` the model is a `Mixture` of the network,
+    a Kneser-Ney model and a class-based model of the same text. A network `hybrid` has its n-gram
+    model there, too.
 
     Without validation text (`open_corpus(all_lines=True)`) there is no early stopping: `epochs`
     must be given, and the last epoch is kept. The network is trained alone, as validation text fits
@@ -349,11 +350,11 @@ def _evaluate_part(run: Run, part: NextWordModel) -> dict[str, float]:
 
 
 def _fit_mixture(run: Run) -> None:
-    """Fit the weights of the network and the n-gram model on validation, and save them."""
+    """Fit the weights of the network and the n-gram models on validation, and save them."""
     boundary = run.options.text.boundary
     parts = [
         load_component(run.directory, number, boundary, len(run.vocabulary))
-        for number in (NETWORK, BACKGROUND)
+        for number in (NETWORK, BACKGROUND, CLASSES)
     ]
     save_own_files(run.directory, fit_mixture(parts, run.encoded.ids("validation")))
 

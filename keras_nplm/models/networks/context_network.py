@@ -342,7 +342,9 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
 
     @classmethod
     def from_config(cls, config: dict) -> "ContextNetwork":
-        return cls(**keras.saving.deserialize_keras_object(config))
+        # values one by one: Keras would take the name "NPLM" for the class
+        read = keras.saving.deserialize_keras_object
+        return cls(**{key: read(x) if isinstance(x, dict) else x for key, x in config.items()})
 
 
 def _build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:
