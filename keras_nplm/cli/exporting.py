@@ -253,7 +253,7 @@ def _export_arpa(
 ) -> dict[str, Any]:
     """Write a model as an ARPA file; return its numbers of n-grams, and what it approximates."""
     from keras_nplm.io.remote import display_url
-    from keras_nplm.language_model.arpa_models import convert_to_backoff
+    from keras_nplm.language_model.backoff import convert_to_backoff
     from keras_nplm.models.ngrams import BackoffModel, write_arpa
 
     model = convert_to_backoff(language_model, lines, options)

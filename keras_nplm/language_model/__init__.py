@@ -10,8 +10,9 @@ Read first: language_model, `LanguageModel`, a model with its vocabulary and tok
   trained network. adaptation: fine-tuning on a small text. dynamics: settings of dynamic
   evaluation. options: those of these commands.
 - directory: a model directory on disk. presets: the model that the package ships. arpa_models:
-  ARPA files as language models. comparison: figures of several models on one text. differences:
-  in what the tokens of two models differ. description: what a model is, for model cards.
+  ARPA files as language models. backoff: the model of an ARPA file to write. comparison: figures
+  of several models on one text. differences: in what the tokens of two models differ.
+  description: what a model is, for model cards.
 
 A new use of a language model is a function here, and a method of `LanguageModel` that calls it.
 """

@@ -1,16 +1,13 @@
-"""ARPA files as language models: read, check and write them."""
+"""ARPA files as language models: read and check them."""
 
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.ids import EOS_ID, SPECIALS
-from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
@@ -18,15 +15,9 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.remote import fetch
 from keras_nplm.io.text import check_is_file, open_text
 from keras_nplm.language_model.codec import TextCodec
-from keras_nplm.language_model.options import ArpaOptions
-from keras_nplm.models.defaults import MIN_EXPECTED_COUNT, ORDER
-from keras_nplm.models.ngrams import BackoffModel, prune
-from keras_nplm.models.ngrams.approximation import approximate, fit_unigrams
+from keras_nplm.models.ngrams import BackoffModel
 from keras_nplm.models.ngrams.arpa import ArpaFile, read_arpa_file
 from keras_nplm.models.spelling import SpellingModel
-
-if TYPE_CHECKING:
-    from keras_nplm.language_model.language_model import LanguageModel
 
 TOKENIZER = "whitespace"  # of ARPA files and counts, whose words stand between white space
 _EXPECTED = "A model directory or an ARPA file is needed."
@@ -140,41 +131,3 @@ def _warn_of_sums(path: str | os.PathLike, model: BackoffModel, codec: TextCodec
             "`ngram -renorm` of SRILM does.",
             file=sys.stderr,
         )
-
-
-def convert_to_backoff(
-    language_model: "LanguageModel", lines: Iterable[str] | None, options: ArpaOptions
-) -> BackoffModel:
-    """Return the back-off model of an ARPA file: the model's own, or an approximation whose n-grams
-    are those of a text.
-
-    `lines` is the text. None: the training text.
-    """
-    model: Any = language_model.model
-    order = options.order
-    least = options.min_expected_count
-    is_own = isinstance(model, BackoffModel) and (lines, order, least) == (None, None, None)
-    whole = model
-    if not is_own:
-        whole = approximate(
-            model,
-            _encode_text(language_model, lines),
-            min(ORDER, model.order) if order is None else order,
-            language_model.boundary,
-            MIN_EXPECTED_COUNT if least is None else least,
-        )
-    pruned = prune(whole, options.prune or 0.0)
-    return pruned if is_own else fit_unigrams(pruned, whole.unigrams)
-
-
-def _encode_text(language_model: "LanguageModel", lines: Iterable[str] | None) -> np.ndarray:
-    """Return the ids of lines, or of the training text."""
-    if lines is not None:
-        codec = language_model.codec
-        return encode_lines(lines, codec.vocabulary, codec.tokenizer, codec.boundary)
-    if not language_model.corpus:
-        raise InputError(
-            "`--text` must name a text if the model directory has no corpus/. Received: none. "
-            "Fix: give --text FILE, whose n-grams the ARPA file lists."
-        )
-    return language_model.corpus.ids("train")
