@@ -1,12 +1,11 @@
 """Recorded reports, and what shows them: the page of measured results, the picture of Table 1, the
-README's table, and the table of notebook 04. They say whether the code has changed since.
+README's table, and the table of notebook 04. They name the commit and processor of the figures.
 
 `--record` replaces one report and writes them again. A report is of one commit and one processor:
 models of other code, another processor or other versions are refused. `python -m
 tests.benchmarks.recording` writes what shows them again, without figures of its own.
 """
 
-import functools
 import importlib.util
 import itertools
 import json
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_nplm.experiments import paper
-from keras_nplm.experiments.origin import DIRTY, Origin, describe_origin, digest_code
+from keras_nplm.experiments.origin import DIRTY, Origin, describe_origin
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, replace_file, write_json
 from keras_nplm.io.markdown import markdown_table
@@ -38,8 +37,9 @@ _VERSIONS = ("python", "tensorflow", "keras", *_LIBRARIES)
 _HEADER = """# Measured results
 
 The command above a table writes it, and with `--record` this page. The line below says where its
-figures come from. Perplexities are per token, exactly normalised. Changes of the modern networks
-are in [notebook 04](../../notebooks/04_modern.ipynb), claims of the paper in
+figures come from: `git diff COMMIT keras_nplm` shows what has changed since. Perplexities are per
+token, exactly normalised. Changes of the modern networks are in
+[notebook 04](../../notebooks/04_modern.ipynb), claims of the paper in
 [notebook 02](../../notebooks/02_bengio_2003.ipynb).
 
 Benchmarks of speed: contenders run on one core and take turns, so that each round compares them
@@ -49,9 +49,6 @@ the seconds are wall time. Rates depend on the processor: compare rows within a 
 _LINK = "Commands and all other tables: [measured results](saved_models/measured/README.md)."
 # rows of the README's table: of which report, row and part, such as "dynamic"
 RESULTS = read_json(Path(__file__).with_name("results.json"))["results"]
-
-
-_digest_present_code = functools.cache(digest_code)
 
 
 def load_declaration(name: str) -> Report:
@@ -152,7 +149,7 @@ def _format_table(name: str) -> list[str]:
     return [
         _fill(f"Command: `{origin['command']}`. {text}"),
         declaration.format_table(report),
-        f"Measured: {_format_origin(origin)}.{_describe_changes([origin])}",
+        f"Measured: {_format_origin(origin)}.",
     ]
 
 
@@ -176,12 +173,6 @@ def _format_origin(origin: Origin) -> str:
     return ", ".join([origin["date"], origin["processor"], f"commit {origin['commit']}", *versions])
 
 
-def _describe_changes(origins: Iterable[Origin]) -> str:
-    """Return a sentence if figures were measured by other code than the present."""
-    is_present = {origin["code"] for origin in origins} == {_digest_present_code()}
-    return "" if is_present else " The code of the models has changed since."
-
-
 def _join_dates(spans: Iterable[str]) -> str:
     """Return the first and the last of some dates, or spans of dates, as one span: `A to B`."""
     dates = sorted({date for span in spans for date in span.split(" to ")})
@@ -198,7 +189,7 @@ def _format_results() -> str:
     for name in ("processor", "commit"):
         values = {origin[name] for origin in origins}
         facts.append(f"{name} {values.pop()}" if len(values) == 1 else f"several {name}s")
-    return f"{table}\n\n{_LINK} Measured: {', '.join(facts)}.{_describe_changes(origins)}\n"
+    return f"{table}\n\n{_LINK} Measured: {', '.join(facts)}.\n"
 
 
 def _list_cells(title: str, report: str, row: str, part: str = "") -> list[str]:
