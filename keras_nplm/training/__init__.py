@@ -9,7 +9,8 @@ choose, prepare, fit, evaluate, write.
   vocabulary and encoded corpus; pace, options for a time; sizes, parameters and FLOPs; build, the
   model; reading, the texts as batches.
 - During: fit, calls of `Model.fit`; checkpoint, history, best epoch, resume; optimizers, row-wise
-  SGD, Adagrad, Adam; weight_average, moving average of the weights; distribution, tf.distribute
+  SGD, Adagrad, Adam; weight_average, moving average of the weights; shared_spelling, words that
+  learn from words with the same character n-grams; distribution, tf.distribute
   strategies; worker_connections, waits for absent workers.
 - After: background, the n-gram model beside a network; tensorboard, charts, report: what users see.
 - Without Keras or TensorFlow: estimate, n-gram models, ARPA import; methods, how each n-gram model

@@ -28,6 +28,7 @@ from keras_nplm.models.networks.replicas import has_several_workers
 from keras_nplm.models.shortlist import NETWORK
 from keras_nplm.training.distribution import broadcast_from_chief, is_chief
 from keras_nplm.training.options import Options
+from keras_nplm.training.shared_spelling import SharedSpelling
 from keras_nplm.training.weight_average import WeightAverage
 
 
@@ -43,10 +44,11 @@ class Checkpoint:
     The state is a number of updates and a number of epochs in the history. The next epoch has 0 to
     all of its updates. When it has all, it is validated and added to the history.
 
-    `last.npz` holds the weights, their moving average, the states of the random generators, the
-    variables of the optimiser, the history, and of the unfinished epoch the metrics and the time.
-    It is written whole under a temporary name. Then the old `last.npz` becomes `previous.npz`. If
-    `last.npz` is damaged or absent, the run resumes from `previous.npz`.
+    `last.npz` holds the weights, their moving average, C at the last sharing, the states of the
+    random generators, the variables of the optimiser, the history, and of the unfinished epoch the
+    metrics and the time. It is written whole under a temporary name. Then the old `last.npz`
+    becomes `previous.npz`. If `last.npz` is damaged or absent, the run resumes from
+    `previous.npz`.
 
     `history.json` is for readers. A run resumes from the history in its checkpoint, and writes the
     file again.
@@ -64,6 +66,7 @@ class Checkpoint:
         devices: tf.distribute.Strategy,
         *,
         is_validated: bool,
+        words: Sequence[str],
     ):
         self.model = model
         self.directory = directory
@@ -83,6 +86,9 @@ class Checkpoint:
         self.average: WeightAverage | None = None
         if training.weight_average:
             self.average = WeightAverage(model, training.weight_average)
+        self.shared_spelling: SharedSpelling | None = None
+        if training.spelling_share:
+            self.shared_spelling = SharedSpelling(model, words, training.spelling_share)
         self._begin_epoch()
         self._resume()
 
@@ -206,6 +212,7 @@ class Checkpoint:
             "random": self.model.random_states(),
             "optimizer": self.model.optimizer.variables,
             "average": self.average.averages if self.average is not None else [],
+            "spelling": [self.shared_spelling.before] if self.shared_spelling is not None else [],
         }
 
     def _assign(self, content: dict[str, Any]) -> None:

@@ -54,7 +54,13 @@ def fit_network(run: Run, devices: tf.distribute.Strategy) -> None:
     model.steps_per_execution = executed
     ids = reading.validation_ids
     checkpoint = Checkpoint(
-        model, run.directory, run.options, steps, devices, is_validated=ids is not None
+        model,
+        run.directory,
+        run.options,
+        steps,
+        devices,
+        is_validated=ids is not None,
+        words=run.vocabulary.words,
     )
     watchers = keras.callbacks.CallbackList()
     if checkpoint.chief:
@@ -167,6 +173,9 @@ class Fitting(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
         checkpoint = self.checkpoint
+        shared = checkpoint.shared_spelling
+        if shared is not None and checkpoint.updates % shared.interval == 0:
+            shared.update()
         average = checkpoint.average
         if average is not None and checkpoint.updates % average.interval == 0:
             average.update(checkpoint.updates)

@@ -160,6 +160,9 @@ class Training:
     weight_average: Annotated[float, Option(least=0, below=1, advanced=True)] = 0.0
     """momentum of the moving average of the weights; 0: no average"""
 
+    spelling_share: Annotated[float, Option(least=0, advanced=True)] = 0.0
+    """g, what words with common character n-grams share of the changes of C; 0: nothing"""
+
     batch_size: Annotated[int, Option(least=1, advanced=True)] = 96
     """n-grams per update"""
 

@@ -65,7 +65,8 @@ def _read_results(directory: Path) -> dict:
     return {"history": history, "test": metrics.get("test"), "best_epoch": metrics["best_epoch"]}
 
 
-# random numbers and variables of all kinds: dropout, shuffled segments, moments, a moving average
+# random numbers and variables of all kinds: dropout, shuffled segments, moments, a moving average,
+# C at the last sharing
 NETWORKS = {
     "softmax": dict(
         optimizer="adam", learning_rate=0.01, dropout=0.2, segment=16, weight_average=0.9
@@ -74,7 +75,12 @@ NETWORKS = {
         objective="nce", num_sampled=20, optimizer="adagrad", boundary="text", freeze_embedding=True
     ),
     "shortlist": dict(
-        objective="sampled", num_sampled=9, shortlist_size=10, boundary="stream", dropout=0.2
+        objective="sampled",
+        num_sampled=9,
+        shortlist_size=10,
+        boundary="stream",
+        dropout=0.2,
+        spelling_share=0.5,
     ),
 }
 
@@ -105,6 +111,7 @@ def test_runs_that_are_killed_and_interrupted_reach_the_same_weights(
         "data.pools.POOL": 4 << 8,
         "training.fit.UPDATES_PER_CHECK": 3,
         "training.fit.MAX_STEPS_PER_EXECUTION": 5,
+        "training.shared_spelling.UPDATES_PER_SHARING": 10,
     }.items():
         monkeypatch.setattr(f"keras_nplm.{name}", value)
     corpus = open_corpus(train=[str(short_text)], **changes)
@@ -222,7 +229,9 @@ def build_checkpoint(tmp_path, short_options):
         model.compile("sgd")
         devices = tf.distribute.get_strategy()
         changed = short_options.replace(**options)
-        return Checkpoint(model, tmp_path, changed, steps, devices, is_validated=is_validated)
+        return Checkpoint(
+            model, tmp_path, changed, steps, devices, is_validated=is_validated, words=[]
+        )
 
     return build
 
