@@ -8,7 +8,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -28,8 +28,10 @@ from keras_nplm.models.networks.replicas import has_several_workers
 from keras_nplm.models.shortlist import NETWORK
 from keras_nplm.training.distribution import broadcast_from_chief, is_chief
 from keras_nplm.training.options import Options
-from keras_nplm.training.shared_spelling import SharedSpelling
 from keras_nplm.training.weight_average import WeightAverage
+
+if TYPE_CHECKING:
+    from keras_nplm.training.shared_spelling import SharedSpelling
 
 
 def remove_checkpoints(directory: Path) -> None:
@@ -86,8 +88,10 @@ class Checkpoint:
         self.average: WeightAverage | None = None
         if training.weight_average:
             self.average = WeightAverage(model, training.weight_average)
-        self.shared_spelling: SharedSpelling | None = None
+        self.shared_spelling: "SharedSpelling | None" = None
         if training.spelling_share:
+            from keras_nplm.training.shared_spelling import SharedSpelling
+
             self.shared_spelling = SharedSpelling(model, words, training.spelling_share)
         self._begin_epoch()
         self._resume()
