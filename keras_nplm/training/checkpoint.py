@@ -88,11 +88,13 @@ class Checkpoint:
         self.average: WeightAverage | None = None
         if training.weight_average:
             self.average = WeightAverage(model, training.weight_average)
-        self.shared_spelling: "SharedSpelling | None" = None
+        self.shared_spelling: SharedSpelling | None = None
         if training.spelling_share:
-            from keras_nplm.training.shared_spelling import SharedSpelling
+            from keras_nplm.training import shared_spelling
 
-            self.shared_spelling = SharedSpelling(model, words, training.spelling_share)
+            self.shared_spelling = shared_spelling.SharedSpelling(
+                model, words, training.spelling_share
+            )
         self._begin_epoch()
         self._resume()
 
