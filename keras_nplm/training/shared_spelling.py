@@ -9,10 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.ids import SPECIALS
+from keras_nplm.training.weight_average import round_interval
 
 UPDATES_PER_SHARING = 100  # at least: 20 to 400 updates give one perplexity
 _LENGTHS = range(2, 7)  # of n-grams: 3 to 5 gain half a percent less
-_Pairs = dict[tuple[int, int], float]  # a sparse matrix: values by row and column
 
 
 class SharedSpelling:
@@ -32,26 +32,23 @@ class SharedSpelling:
     def __init__(self, model: keras.Model, words: Sequence[str], share: float):
         self.C = model.embed.C
         self.share = share
-        executed = model.steps_per_execution
-        self.interval = -(-UPDATES_PER_SHARING // executed) * executed
+        self.interval = round_interval(UPDATES_PER_SHARING, model)
         self.before = tf.Variable(self.C.numpy(), trainable=False)
-        pairs, number = _weigh_ngrams(words)
-        self._A = _build_sparse(pairs, (len(words), number), self.C.dtype)
-        transposed = {(column, row): value for (row, column), value in pairs.items()}
-        self._A_transposed = _build_sparse(transposed, (number, len(words)), self.C.dtype)
+        self._A_transposed = _weigh_ngrams(words, self.C.dtype)
 
     def update(self) -> None:
         """Share what C has changed since the last call."""
         C = tf.convert_to_tensor(self.C.value)
         change = C - self.before
         of_ngrams = tf.sparse.sparse_dense_matmul(self._A_transposed, change)
-        C += self.share * tf.sparse.sparse_dense_matmul(self._A, of_ngrams)
+        of_words = tf.sparse.sparse_dense_matmul(self._A_transposed, of_ngrams, adjoint_a=True)
+        C += self.share * of_words
         self.C.assign(C)
         self.before.assign(C)
 
 
-def _weigh_ngrams(words: Sequence[str]) -> tuple[_Pairs, int]:
-    """Return the values of A, and its number of columns."""
+def _weigh_ngrams(words: Sequence[str], dtype: str) -> tf.SparseTensor:
+    """Return the transpose of A."""
     owners: dict[str, list[int]] = {}
     numbers = np.ones(len(words))
     for place, word in enumerate(words[len(SPECIALS) :], len(SPECIALS)):
@@ -60,9 +57,10 @@ def _weigh_ngrams(words: Sequence[str]) -> tuple[_Pairs, int]:
         for ngram in ngrams:
             owners.setdefault(ngram, []).append(place)
     shared = [places for places in owners.values() if len(places) > 1]
-    values = numbers**-0.5
-    pairs = {(w, column): values[w] for column, places in enumerate(shared) for w in places}
-    return pairs, len(shared)
+    pairs = [(row, place) for row, places in enumerate(shared) for place in places]
+    indices = np.array(pairs, np.int64).reshape(-1, 2)
+    values = tf.constant(numbers[indices[:, 1]] ** -0.5, dtype)
+    return tf.SparseTensor(indices, values, (len(shared), len(words)))
 
 
 def _list_ngrams(word: str) -> list[str]:
@@ -70,10 +68,3 @@ def _list_ngrams(word: str) -> list[str]:
     marked = f"<{word}>"
     ngrams = (marked[i : i + n] for n in _LENGTHS for i in range(len(marked) - n + 1))
     return [*dict.fromkeys(ngrams)]
-
-
-def _build_sparse(pairs: _Pairs, shape: tuple[int, int], dtype: str) -> tf.SparseTensor:
-    places = sorted(pairs)
-    indices = np.array(places, np.int64).reshape(-1, 2)
-    values = tf.constant([pairs[place] for place in places], dtype)
-    return tf.SparseTensor(indices, values, shape)

@@ -14,6 +14,12 @@ import tensorflow as tf
 _UPDATES_PER_AVERAGE = 32  # at least: each update of the average is a pass over all weights
 
 
+def round_interval(least: int, model: keras.Model) -> int:
+    """Return so many updates or more, a multiple of those that `fit` executes at once."""
+    executed = model.steps_per_execution
+    return -(-least // executed) * executed
+
+
 class WeightAverage:
     """Exponential moving average of the trainable weights, which can be swapped with the weights.
 
@@ -28,8 +34,7 @@ class WeightAverage:
     def __init__(self, model: keras.Model, momentum: float):
         self.weights = model.trainable_weights
         self.momentum = momentum
-        executed = model.steps_per_execution
-        self.interval = -(-_UPDATES_PER_AVERAGE // executed) * executed
+        self.interval = round_interval(_UPDATES_PER_AVERAGE, model)
         self.averages = [tf.Variable(weight.numpy(), trainable=False) for weight in self.weights]
 
     def update(self, updates: int) -> None:

@@ -92,7 +92,8 @@ def test_recording_replaces_a_report_and_what_shows_it(checkout, monkeypatch):
     assert "| Kneser-Ney, n=5 | 332 | 321 | 347.3 | 123.4 |" in page
     assert "| Kneser-Ney, n=5 | 321 | 123.4 |" in readme and "several commits" in readme
     measured = "2026-11-26 to 2026-11-28, AMD EPYC, commit 0123456789, a, python 3.11.7,"
-    assert measured in page
+    (line,) = [line for line in page.splitlines() if measured in line]
+    assert line.startswith("Measured: ") and line.endswith(".")
     with Image.open(checkout / recording.PICTURE) as picture:
         assert picture.info["Comment"] == paper.digest_figures(load_record("paper"))
 

@@ -20,14 +20,14 @@ def list_ngrams(word: str) -> set[str]:
 
 
 def weigh_ngrams(words: list[str]) -> np.ndarray:
-    """Return A with all n-grams, those of one word, too."""
+    """Return A."""
     columns = sorted(set().union(*map(list_ngrams, words)))
     A = np.zeros((len(words), len(columns)))
     for row, word in enumerate(words):
         ngrams = list_ngrams(word)
         for ngram in ngrams:
             A[row, columns.index(ngram)] = len(ngrams) ** -0.5
-    return A
+    return A[:, np.count_nonzero(A, axis=0) > 1]
 
 
 def build(words: list[str], C: np.ndarray, share: float) -> tuple[keras.Variable, SharedSpelling]:
@@ -45,7 +45,6 @@ def test_words_share_changes_by_their_common_ngrams(words, seed):
     C, shared = build(words, expected.astype(np.float32), 0.5)
     assert shared.interval == 128
     A = weigh_ngrams(words)
-    A = A[:, np.count_nonzero(A, axis=0) > 1]
     for _ in range(2):
         change = rng.normal(size=expected.shape)
         C.assign(C + change)
@@ -62,7 +61,6 @@ def test_sharing_after_each_update_trains_vectors_with_ngrams():
     start = rng.normal(size=(len(SPECIALS) + 4, 2)).astype(np.float32)
     C, shared = build(words, start, 0.3)
     A = weigh_ngrams(words)
-    A = A[:, np.count_nonzero(A, axis=0) > 1]
     own, G = start[len(SPECIALS) :].astype(float), np.zeros((A.shape[1], 2))
     for _ in range(5):
         vectors = own + A @ G
